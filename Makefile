@@ -1,0 +1,37 @@
+# Every entry to the project. `make demo` and `make test` set up all they need.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+KERNEL := src/penstock/records/_kernel.pyx
+
+.PHONY: install demo test lint fmt unit sim soak bench interop docs clean
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml setup.py requirements/dev.lock $(KERNEL)
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Penstock needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/dev.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	touch $(STAMP)
+
+demo: $(STAMP)
+	$(BIN)/python examples/demo.py
+
+test: lint
+	$(BIN)/python -m tests.run
+
+lint: $(STAMP)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+fmt: $(STAMP)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf $(VENV) build src/*.egg-info src/penstock/records/_kernel.c src/penstock/records/*.so .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis penstock-data
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,25 @@
+"""The doors to time and chance."""
+
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Time as the machine tells it."""
+
+    def now_ms(self) -> int:
+        """Wall-clock milliseconds since the epoch; may jump."""
+        ...
+
+    def monotonic_ms(self) -> int:
+        """Milliseconds that never go back and count while the machine sleeps."""
+        ...
+
+
+class Entropy(Protocol):
+    """Everything random: ids, jitter, choices."""
+
+    def random_bytes(self, size: int) -> bytes: ...
+
+    def below(self, bound: int) -> int:
+        """A uniform integer in [0, bound)."""
+        ...

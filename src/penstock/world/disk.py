@@ -1,0 +1,88 @@
+"""The door to files: what storage may ask of a disk, and a range of a file on its way to a socket."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from penstock.model.buffers import Buffer
+
+
+class File(Protocol):
+    """An open file. Positions are explicit; nothing moves a cursor."""
+
+    @property
+    def path(self) -> str: ...
+
+    def size(self) -> int: ...
+
+    def read(self, position: int, size: int) -> bytes:
+        """Up to `size` bytes; fewer only at the end of the file."""
+        ...
+
+    def read_warm(self, position: int, size: int) -> bytes | None:
+        """The same if no byte of it has to come from the device, else None at once."""
+        ...
+
+    def append(self, buffers: Sequence[Buffer]) -> int:
+        """Write all buffers at the end in one call; the count is short when the disk took only a part."""
+        ...
+
+    def truncate(self, size: int) -> None: ...
+
+    def sync(self) -> None:
+        """Return once all bytes are on the device."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class DirectoryLock(Protocol):
+    """An exclusive claim on a directory, gone with the process that holds it."""
+
+    def release(self) -> None: ...
+
+
+class Disk(Protocol):
+    """A file system. Errors are OSError; names come sorted; creation, renames and removals last after `sync_directory`."""
+
+    def open(self, path: str, *, create: bool = False) -> File: ...
+
+    def names(self, path: str) -> list[str]: ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def make_directories(self, path: str) -> None: ...
+
+    def rename(self, old: str, new: str) -> None: ...
+
+    def remove(self, path: str) -> None: ...
+
+    def remove_tree(self, path: str) -> None: ...
+
+    def sync_directory(self, path: str) -> None: ...
+
+    def lock(self, path: str) -> DirectoryLock:
+        """Claim the lock file at `path`, creating it; BlockingIOError when another process has it."""
+        ...
+
+
+class AsyncDisk(Protocol):
+    """The slow calls of a disk, off the event loop."""
+
+    async def read(self, file: File, position: int, size: int) -> bytes: ...
+
+    async def sync(self, file: File) -> None: ...
+
+    async def sync_directory(self, path: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class FileRange:
+    """Bytes that stay in their file until a socket has room for them."""
+
+    file: File
+    position: int
+    size: int
+
+    def __len__(self) -> int:
+        return self.size
