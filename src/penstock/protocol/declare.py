@@ -50,7 +50,7 @@ class Tag:
 
 
 class Ignorable:
-    """Versions without the field drop its value silently; without this mark they refuse a value that is not the default."""
+    """Versions without the field drop its value silently; without this mark only the default may be dropped."""
 
 
 IGNORABLE = Ignorable()

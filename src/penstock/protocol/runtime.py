@@ -95,7 +95,9 @@ def refuse_value(field: str) -> NoReturn:
     raise CannotEncode(f"this version has no field {field}, and its value is not the default")
 
 
-def write_tags(write: Callable[[bytes], object], tags: list[tuple[int, bytes]], unknown: dict[int, bytes] | None) -> None:
+def write_tags(
+    write: Callable[[bytes], object], tags: list[tuple[int, bytes]], unknown: dict[int, bytes] | None
+) -> None:
     """The tag buffer of a struct, ascending, with the tags it was decoded with and does not know."""
     if unknown:
         tags = sorted([*tags, *unknown.items()])

@@ -1,7 +1,6 @@
 """Reads declared classes into the plain description the compilers work from."""
 
 from dataclasses import MISSING, Field, dataclass, fields
-from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
@@ -67,11 +66,16 @@ NEVER = 2**15
 _IMPLICIT_DEFAULTS: dict[str, Any] = {"bool": False, "float64": 0.0, "string": "", "bytes": b"", "uuid": bytes(16)}
 
 
-@cache
+_specs: dict[type, tuple[FieldSpec, ...]] = {}
+
+
 def fields_of(cls: type[Struct]) -> tuple[FieldSpec, ...]:
     """The declared fields of a class in wire order."""
-    hints = get_type_hints(cls, include_extras=True)
-    return tuple(_field(declared, hints[declared.name]) for declared in fields(cls) if declared.name != "unknown_tags")
+    if cls not in _specs:
+        hints = get_type_hints(cls, include_extras=True)
+        declared = [field for field in fields(cls) if field.name != "unknown_tags"]
+        _specs[cls] = tuple(_field(field, hints[field.name]) for field in declared)
+    return _specs[cls]
 
 
 def _field(declared: "Field[Any]", hint: Any) -> FieldSpec:

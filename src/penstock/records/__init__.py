@@ -1,0 +1,57 @@
+"""Record batches of format 2: views over bytes, building, compression, and the compiled kernel beneath.
+
+`penstock.records.arrow` turns batches into Arrow; it is imported by those who have pyarrow.
+"""
+
+from penstock.records.batch import (
+    BatchView,
+    iter_batches,
+    parse_produced,
+    patch_header,
+    with_log_append_time,
+    with_max_timestamp,
+)
+from penstock.records.builder import (
+    ControlRecord,
+    ControlType,
+    build_batch,
+    end_transaction_marker,
+    parse_control_record,
+)
+from penstock.records.compression import Codec, compress, decompress
+from penstock.records.errors import (
+    CorruptBatch,
+    DecompressedTooLarge,
+    InvalidRecord,
+    RecordsError,
+    UnsupportedCompression,
+)
+from penstock.records.kernel import COMPILED, scan
+from penstock.records.record import Record, RecordInput, Scan
+
+__all__ = [
+    "COMPILED",  # whether the compiled kernel serves, or its pure twin
+    "BatchView",  # one batch inside a buffer, its header parsed
+    "Codec",  # none, gzip, snappy, lz4, zstd
+    "ControlRecord",  # a control record taken apart
+    "ControlType",  # what a control record says
+    "CorruptBatch",  # damaged bytes: CORRUPT_MESSAGE
+    "DecompressedTooLarge",  # more than the bound: MESSAGE_TOO_LARGE
+    "InvalidRecord",  # against the rules: INVALID_RECORD
+    "Record",  # offset, timestamp_ms, key, value, headers
+    "RecordInput",  # the same without the offset, to be written
+    "RecordsError",  # any of these
+    "Scan",  # what scan found
+    "UnsupportedCompression",  # an unknown codec: UNSUPPORTED_COMPRESSION_TYPE
+    "build_batch",  # records to a whole batch
+    "compress",  # a record section to a compressed block
+    "decompress",  # and back, within a bound
+    "end_transaction_marker",  # the batch that commits or aborts
+    "iter_batches",  # the whole batches in fetched or stored bytes
+    "parse_control_record",  # a record of a control batch, read
+    "parse_produced",  # the one batch of a produce request, checked
+    "patch_header",  # the 16 bytes a broker writes instead of the producer's
+    "scan",  # check the structure of an uncompressed record section
+    "with_log_append_time",  # a batch stamped with the broker's time
+    "with_max_timestamp",  # a batch with its maximum timestamp put right
+]

@@ -43,7 +43,7 @@ class DirectoryLock(Protocol):
 
 
 class Disk(Protocol):
-    """A file system. Errors are OSError; names come sorted; creation, renames and removals last after `sync_directory`."""
+    """A file system. Errors are OSError, names come sorted, and directory changes last after `sync_directory`."""
 
     def open(self, path: str, *, create: bool = False) -> File: ...
 

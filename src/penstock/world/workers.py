@@ -5,7 +5,7 @@ from typing import Protocol
 
 class Workers(Protocol):
     async def run(self, task: str, argument: bytes) -> bytes:
-        """Call `package.module:function` with `argument` elsewhere; its failure is raised as WorkerError."""
+        """Call `package.module:function(argument, disk)` elsewhere; its failure is raised as WorkerError."""
         ...
 
     async def close(self) -> None: ...

@@ -11,7 +11,7 @@ class InitProducerIdRequest:
     transaction_timeout_ms: Int32
     producer_id: Annotated[Int64, Since(3)] = -1
     producer_epoch: Annotated[Int16, Since(3)] = -1
-    enable2_pc: Annotated[Bool, Since(6)] = False
+    enable_2pc: Annotated[Bool, Since(6)] = False
     keep_prepared_txn: Annotated[Bool, Since(6)] = False
 
 

@@ -1,0 +1,32 @@
+"""ApiVersions v0-4. v3 is flexible and names the client's software (KIP-511); v4 lists features whose minimum is 0."""
+
+import re
+from collections.abc import Iterable
+
+from penstock.broker.route import Request, Route
+from penstock.model.errors import ErrorCode
+from penstock.protocol.api import ApiKey, stable_versions
+from penstock.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+
+API = ApiKey.API_VERSIONS
+VERSIONS = stable_versions(API)
+
+_LEGAL_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+def handle(message: ApiVersionsRequest, request: Request) -> ApiVersionsResponse:
+    if request.version >= 3 and not _names_its_software(message):
+        return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
+    return ApiVersionsResponse(api_keys=advertised(request.routes.values()))
+
+
+def advertised(routes: Iterable[Route]) -> list[ApiVersion]:
+    return [
+        ApiVersion(api_key=route.api_key, min_version=route.advertised[0], max_version=route.advertised[-1])
+        for route in sorted(routes, key=lambda route: route.api_key)
+    ]
+
+
+def _names_its_software(message: ApiVersionsRequest) -> bool:
+    name, version = message.client_software_name, message.client_software_version
+    return bool(_LEGAL_SOFTWARE.fullmatch(name) and _LEGAL_SOFTWARE.fullmatch(version))

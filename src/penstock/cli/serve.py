@@ -1,0 +1,118 @@
+"""`penstock serve`: one broker in this process, until it is told to stop."""
+
+import argparse
+import asyncio
+import logging
+import logging.handlers
+import queue
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from penstock.model.config import ConfigError, parse_properties
+from penstock.node.node import Node
+from penstock.node.settings import NodeSettings, node_settings, parse_listener
+from penstock.world.real import loop_name, real_world
+from penstock.world.real import run as run_loop
+
+logger = logging.getLogger(__name__)
+
+DEFAULTS = {"log.dirs": "./penstock-data", "listeners": "PLAINTEXT://localhost:9092", "node.id": "1"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--data-dir", metavar="DIR", help="where topics are kept (default ./penstock-data)")
+    parser.add_argument("--listen", metavar="HOST:PORT", help="port 0 picks a free one (default localhost:9092)")
+    parser.add_argument("--node-id", metavar="N", help="this broker's id (default 1)")
+    parser.add_argument("--coordinator", metavar="local", default="local", help="where the cluster's state lives")
+    parser.add_argument("--config", metavar="FILE", type=Path, help="a Kafka server.properties")
+    parser.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="wins over the file")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    try:
+        settings = settings_of(arguments)
+        with logging_to_stderr():
+            run_loop(serve(settings))
+    except (ConfigError, OSError) as error:
+        print(f"penstock: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+async def serve(settings: NodeSettings) -> None:
+    """Run a node until SIGTERM or Ctrl-C."""
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    node = Node(real_world(), settings)
+    logger.info("starting loop=%s data_dir=%s", loop_name(), settings.data_directory)
+    try:
+        await node.start()
+        host = settings.listen_host or "0.0.0.0"
+        print(f"penstock: broker {settings.node_id} listening on {host}:{node.port}", flush=True)
+        await stopping.wait()
+        logger.info("stopping")
+    finally:
+        await node.stop()
+
+
+def settings_of(arguments: argparse.Namespace) -> NodeSettings:
+    """Flags win over --set, which wins over the file, which wins over our defaults."""
+    if arguments.coordinator != "local":
+        raise ConfigError(f"--coordinator {arguments.coordinator!r} is not served yet; only 'local' is")
+    given: dict[str, str] = {}
+    if arguments.config is not None:
+        given.update(_read_properties(arguments.config))
+    for assignment in arguments.set:
+        key, equals, value = assignment.partition("=")
+        if not equals:
+            raise ConfigError(f"--set wants KEY=VALUE, not {assignment!r}")
+        given[key.strip()] = value.strip()
+    if arguments.data_dir is not None:
+        given["log.dirs"] = arguments.data_dir
+    if arguments.listen is not None:
+        parse_listener("--listen", arguments.listen)
+        given["listeners"] = f"PLAINTEXT://{arguments.listen}"
+    if arguments.node_id is not None:
+        given["node.id"] = arguments.node_id
+    return node_settings(_with_defaults(given))
+
+
+def _with_defaults(given: dict[str, str]) -> dict[str, str]:
+    """Our defaults, where neither a key nor its older name was given."""
+    older_names = {"log.dirs": "log.dir", "node.id": "broker.id"}
+    absent = [key for key in DEFAULTS if key not in given and older_names.get(key) not in given]
+    return {**given, **{key: DEFAULTS[key] for key in absent}}
+
+
+def _read_properties(path: Path) -> dict[str, str]:
+    try:
+        return parse_properties(path.read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"cannot read --config {path}: {error}") from error
+
+
+@contextmanager
+def logging_to_stderr() -> Iterator[None]:
+    """One line an event, written by another thread: a slow terminal must not hold the loop."""
+    formatter = logging.Formatter("%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s %(message)s", "%Y-%m-%dT%H:%M:%S")
+    formatter.converter = time.gmtime
+    handler = logging.StreamHandler()
+    handler.setFormatter(formatter)
+    lines: queue.SimpleQueue[logging.LogRecord] = queue.SimpleQueue()
+    listener = logging.handlers.QueueListener(lines, handler)
+    root = logging.getLogger()
+    queueing = logging.handlers.QueueHandler(lines)
+    root.addHandler(queueing)
+    root.setLevel(logging.INFO)
+    listener.start()
+    try:
+        yield
+    finally:
+        root.removeHandler(queueing)
+        listener.stop()

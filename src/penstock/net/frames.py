@@ -1,0 +1,106 @@
+"""Cuts a byte stream into frames: an int32 size, then that many bytes."""
+
+from struct import Struct as Packed
+
+SCRATCH_SIZE = 64 * 1024
+GROWTH_STEP = 1024 * 1024
+POISON = 0xDD
+
+_SIZE = Packed(">i")
+
+
+class InvalidFrame(Exception):
+    """A size that is negative or above the limit: the stream cannot be read on."""
+
+
+class FrameReader:
+    """Frames of one stream, read into memory that is not copied again.
+
+    Small frames are views of `scratch`, which all connections of a loop share: a view is good until the reader is
+    next used, and what is left of a frame at the end of a turn must be parked. Large frames get a buffer of their own.
+    """
+
+    __slots__ = ("_carry", "_end", "_filled", "_large", "_large_size", "_max_size", "_scratch", "_start", "_view")
+
+    def __init__(self, scratch: bytearray, max_size: int) -> None:
+        self._scratch = scratch
+        self._view = memoryview(scratch)
+        self._max_size = max_size
+        self._carry = b""
+        self._start = 0
+        self._end = 0
+        self._large: bytearray | None = None
+        self._large_size = 0
+        self._filled = 0
+
+    def buffer(self) -> memoryview:
+        """Where the next bytes of the stream go."""
+        if self._large is not None:
+            if self._filled == len(self._large):
+                # A size is only a claim: memory follows the bytes that really came.
+                self._large.extend(bytes(min(len(self._large), self._large_size - self._filled)))
+            return memoryview(self._large)[self._filled :]
+        kept = len(self._carry)
+        self._view[:kept] = self._carry
+        return self._view[kept:]
+
+    def received(self, count: int) -> None:
+        """`count` bytes were written at the start of the last `buffer()`."""
+        if self._large is not None:
+            self._filled += count
+            return
+        self._start = 0
+        self._end = len(self._carry) + count
+        self._carry = b""
+
+    def receive(self, data: bytes) -> None:
+        """Take bytes from somewhere else; as many as fit."""
+        target = self.buffer()
+        assert len(data) <= len(target), "feed at most what buffer() has room for"
+        target[: len(data)] = data
+        self.received(len(data))
+
+    def next_frame(self) -> memoryview | None:
+        """The next whole frame, without its size; None when more bytes are needed."""
+        if self._large is not None:
+            return self._finished_large()
+        available = self._end - self._start
+        if available < 4:
+            return None
+        (size,) = _SIZE.unpack_from(self._scratch, self._start)
+        if not 0 <= size <= self._max_size:
+            raise InvalidFrame(f"a frame of {size} bytes; at most {self._max_size} are allowed")
+        stop = self._start + 4 + size
+        if stop <= self._end:
+            frame = self._view[self._start + 4 : stop]
+            self._start = stop
+            return frame
+        if size + 4 > len(self._scratch):
+            self._begin_large(size)
+        return None
+
+    def park(self) -> None:
+        """Save what is left in the shared memory: another connection may be next to use it."""
+        self._carry = bytes(self._view[self._start : self._end])
+        self._start = self._end = 0
+
+    def unpark(self) -> None:
+        """Bring parked bytes back, to look for frames among them without reading more."""
+        if self._large is None:
+            self._view[: len(self._carry)] = self._carry
+            self.received(0)
+
+    def _begin_large(self, size: int) -> None:
+        start = self._view[self._start + 4 : self._end]
+        self._large = bytearray(min(size, max(GROWTH_STEP, len(start))))
+        self._large[: len(start)] = start
+        self._large_size = size
+        self._filled = len(start)
+        self._start = self._end
+
+    def _finished_large(self) -> memoryview | None:
+        if self._large is None or self._filled < self._large_size:
+            return None
+        frame = memoryview(self._large)
+        self._large = None
+        return frame

@@ -1,0 +1,120 @@
+"""The composition root: wires one node onto a World, starts it, stops it."""
+
+import logging
+from dataclasses import replace
+
+from penstock.broker.broker import Broker
+from penstock.broker.dispatch import Dispatcher
+from penstock.broker.handlers import HANDLERS
+from penstock.broker.producer_ids import ProducerIds
+from penstock.broker.route import routes_of
+from penstock.broker.settings import BrokerSettings
+from penstock.broker.topics import Topics
+from penstock.model.config import ConfigError
+from penstock.net.connection import ConnectionSettings, OpenConnections, ServerConnection
+from penstock.net.frames import SCRATCH_SIZE
+from penstock.node.settings import NodeSettings, without_meaning
+from penstock.protocol.api import ApiKey
+from penstock.records import COMPILED
+from penstock.storage.identity import Identity, load_or_create_identity
+from penstock.world.disk import DirectoryLock
+from penstock.world.net import Listener
+from penstock.world.world import World
+
+logger = logging.getLogger(__name__)
+
+HOT_APIS = (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.METADATA)
+GRACE_SECONDS = 1.0
+"""How long a stopping node waits for replies, long polls among them, to leave."""
+
+
+class Node:
+    """One broker in one data directory."""
+
+    def __init__(self, world: World, settings: NodeSettings) -> None:
+        self._world = world
+        self._settings = settings
+        self._connections = OpenConnections()
+        self._lock: DirectoryLock | None = None
+        self._topics: Topics | None = None
+        self._listener: Listener | None = None
+
+    @property
+    def port(self) -> int:
+        assert self._listener is not None, "the node has not been started"
+        return self._listener.port
+
+    async def start(self) -> None:
+        """Recover the data directory and open the port; ConfigError or OSError when that cannot be."""
+        settings, world = self._settings, self._world
+        world.disk.make_directories(settings.data_directory)
+        self._lock = self._claim()
+        identity = load_or_create_identity(world.disk, settings.data_directory, settings.node_id, world.entropy)
+        segment_bytes = settings.config["log.segment.bytes"]
+        self._topics = Topics(world.disk, settings.data_directory, world.entropy, segment_bytes)
+        self._topics.load()
+        for key in without_meaning(settings.config):
+            logger.warning("config key=%s has no effect here", key)
+        broker = self._broker(identity)
+        dispatcher = Dispatcher(routes_of(HANDLERS), broker)
+        dispatcher.warm(HOT_APIS)
+        connection_settings = ConnectionSettings(
+            scratch=bytearray(SCRATCH_SIZE),
+            max_frame_size=settings.config["socket.request.max.bytes"],
+            poison_frames=settings.config["penstock.poison.buffers"],
+        )
+        self._listener = await world.net.listen(
+            settings.listen_host,
+            settings.listen_port,
+            lambda: ServerConnection(dispatcher, connection_settings, self._connections),
+        )
+        if not settings.advertised_port:
+            broker.settings = replace(broker.settings, port=self.port)
+        logger.info(
+            "started node_id=%d cluster_id=%s topics=%d kernel=%s",
+            settings.node_id,
+            identity.cluster_id,
+            len(self._topics.all()),
+            "compiled" if COMPILED else "pure",
+        )
+
+    async def stop(self) -> None:
+        """Finish what clients are owed, bring the logs to the disk, let go of the directory."""
+        if self._listener is not None:
+            self._listener.close()
+        await self._connections.close(GRACE_SECONDS)
+        if self._topics is not None:
+            self._topics.close()
+        await self._world.workers.close()
+        if self._lock is not None:
+            self._lock.release()
+
+    def _claim(self) -> DirectoryLock:
+        path = f"{self._settings.data_directory}/.lock"
+        try:
+            return self._world.disk.lock(path)
+        except BlockingIOError:
+            raise ConfigError(
+                f"{self._settings.data_directory} is in use by another broker; stop it or choose another --data-dir"
+            ) from None
+
+    def _broker(self, identity: Identity) -> Broker:
+        settings = self._settings
+        config = settings.config
+        assert self._topics is not None
+        return Broker(
+            settings=BrokerSettings(
+                node_id=settings.node_id,
+                host=settings.advertised_host,
+                port=settings.advertised_port,
+                cluster_id=identity.cluster_id,
+                partitions_per_topic=config["num.partitions"],
+                auto_create_topics=config["auto.create.topics.enable"],
+                max_message_bytes=config["message.max.bytes"],
+                max_fetch_bytes=config["fetch.max.bytes"],
+            ),
+            topics=self._topics,
+            producer_ids=ProducerIds(self._world.disk, settings.data_directory),
+            clock=self._world.clock,
+            entropy=self._world.entropy,
+        )

@@ -1,0 +1,13 @@
+from collections.abc import Sequence
+
+from penstock.model.buffers import Buffer
+from penstock.records.record import Columns, Part, Record, RecordInput, Scan
+
+def scan(body: Buffer, count: int, list_null_keys: bool = False) -> Scan: ...
+def encode(
+    records: Sequence[RecordInput], base_timestamp: int, offset_deltas: Sequence[int] | None = None
+) -> bytes: ...
+def decode(
+    body: Buffer, count: int, base_offset: int, base_timestamp: int, log_append_timestamp: int | None
+) -> list[Record]: ...
+def decode_columns(parts: Sequence[Part]) -> Columns: ...

@@ -1,0 +1,655 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+"""The record kernel, compiled: checks, writes and reads record sections through typed pointers.
+
+Its twin `pure.py` has the same functions with the same results; the tests hold the two together. Every read is
+bounded by the record it belongs to, and no count is believed before the bytes for it are seen.
+"""
+
+cimport cython
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndSize, PyByteArray_Resize
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.list cimport PyList_New, PyList_SET_ITEM
+from cpython.ref cimport Py_INCREF, Py_XDECREF, PyObject
+from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE, PyTuple_New, PyTuple_SET_ITEM
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
+
+from penstock.records.errors import CorruptBatch
+from penstock.records.record import SMALLEST_RECORD, BinaryColumn, Columns, Record, Scan
+
+cdef extern from "Python.h":
+    ctypedef struct PyTypeObject:
+        pass
+    object PyType_GenericAlloc(PyTypeObject* cls, Py_ssize_t size)
+    object PyUnicode_DecodeUTF8(const char* data, Py_ssize_t size, const char* errors)
+    const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size) except NULL
+    void PyObject_GC_UnTrack(PyObject* instance)
+    # The same functions on raw pointers: a bytes object may only be resized while nobody else refers to it.
+    PyObject* new_bytes "PyBytes_FromStringAndSize"(const char* data, Py_ssize_t size) except NULL
+    int resize_bytes "_PyBytes_Resize"(PyObject** instance, Py_ssize_t size) except -1
+    uint8_t* start_of_bytes "(uint8_t *)PyBytes_AS_STRING"(PyObject* instance)
+
+cdef Py_ssize_t smallest_record = SMALLEST_RECORD
+cdef object record_type = Record
+cdef tuple no_headers = ()
+# The first guess at a record's encoded size; the buffer doubles where it falls short.
+cdef Py_ssize_t guessed_record_size = 128
+
+cdef struct Field:
+    const uint8_t* data
+    int32_t size  # -1 is null
+
+cdef struct Parsed:
+    int64_t timestamp_delta
+    int32_t offset_delta
+    int32_t header_count
+    Field key
+    Field value
+    const uint8_t* headers
+    const uint8_t* end
+
+cdef struct Output:
+    PyObject* holder
+    uint8_t* at
+    uint8_t* end
+
+
+def scan(body, Py_ssize_t count, bint list_null_keys=False):
+    """Check the structure of every record of an uncompressed section, and sum up what a broker asks of it."""
+    cdef Py_buffer view
+    cdef Parsed record
+    cdef const uint8_t* at
+    cdef const uint8_t* end
+    cdef int32_t first = 0
+    cdef bint is_consecutive = True
+    cdef int64_t max_timestamp = 0
+    cdef Py_ssize_t index, max_index = -1, null_keys = 0
+    cdef list null_key_indexes = []
+    PyObject_GetBuffer(body, &view, PyBUF_SIMPLE)
+    try:
+        check_count(count, view.len)
+        at = <const uint8_t*>view.buf
+        end = at + view.len
+        record.offset_delta = -1
+        for index in range(count):
+            at = next_record(at, end, index, &record)
+            if index == 0:
+                first = record.offset_delta
+            if record.offset_delta != index:
+                is_consecutive = False
+            if record.timestamp_delta > max_timestamp or max_index < 0:
+                max_timestamp = record.timestamp_delta
+                max_index = index
+            if record.key.size < 0:
+                null_keys += 1
+                if list_null_keys:
+                    null_key_indexes.append(index)
+            if record.header_count:
+                check_headers(&record, index)
+        check_end(at, end)
+    finally:
+        PyBuffer_Release(&view)
+    return Scan(
+        count, first, record.offset_delta, is_consecutive, max_timestamp, max_index, null_keys, null_key_indexes
+    )
+
+
+def encode(records, int64_t base_timestamp, offset_deltas=None):
+    """The record section for these records, uncompressed; offset deltas are 0, 1, 2, ... unless given."""
+    cdef Output out
+    cdef Py_ssize_t index = 0, capacity = guessed_record_size * len(records)
+    cdef int32_t offset_delta
+    cdef int64_t timestamp_ms
+    cdef tuple record
+    if offset_deltas is not None and len(offset_deltas) != len(records):
+        raise ValueError(f"{len(offset_deltas)} offset deltas for {len(records)} records")
+    out.holder = new_bytes(NULL, capacity)
+    out.at = start_of_bytes(out.holder)
+    out.end = out.at + capacity
+    try:
+        for item in records:
+            record = <tuple>item if isinstance(item, tuple) else tuple(item)
+            if PyTuple_GET_SIZE(record) != 4:
+                raise ValueError(f"a record has 4 fields, not {len(record)}")
+            timestamp_ms = <object>PyTuple_GET_ITEM(record, 0)
+            offset_delta = <int32_t>index if offset_deltas is None else offset_deltas[index]
+            write_record(
+                &out,
+                <int64_t>(<uint64_t>timestamp_ms - <uint64_t>base_timestamp),
+                offset_delta,
+                plain_bytes(<object>PyTuple_GET_ITEM(record, 1)),
+                plain_bytes(<object>PyTuple_GET_ITEM(record, 2)),
+                plain_headers(<object>PyTuple_GET_ITEM(record, 3)),
+            )
+            index += 1
+        resize_bytes(&out.holder, out.at - start_of_bytes(out.holder))
+        return <object>out.holder
+    finally:
+        Py_XDECREF(out.holder)
+
+
+def decode(body, Py_ssize_t count, int64_t base_offset, int64_t base_timestamp, log_append_timestamp):
+    """The records of an uncompressed section; all carry the append time if there is one."""
+    cdef Py_buffer view
+    cdef Parsed record
+    cdef const uint8_t* at
+    cdef const uint8_t* end
+    cdef Py_ssize_t index
+    cdef int64_t timestamp_ms, last_timestamp_ms = 0
+    cdef list records
+    cdef object timestamp = log_append_timestamp
+    PyObject_GetBuffer(body, &view, PyBUF_SIMPLE)
+    try:
+        check_count(count, view.len)
+        at = <const uint8_t*>view.buf
+        end = at + view.len
+        records = PyList_New(count)
+        for index in range(count):
+            at = next_record(at, end, index, &record)
+            if log_append_timestamp is None:
+                timestamp_ms = add(base_timestamp, record.timestamp_delta)
+                # Neighbours often share their millisecond, and then the number object too.
+                if timestamp is None or timestamp_ms != last_timestamp_ms:
+                    timestamp = timestamp_ms
+                    last_timestamp_ms = timestamp_ms
+            row = new_record(
+                add(base_offset, record.offset_delta),
+                timestamp,
+                field_object(&record.key),
+                field_object(&record.value),
+                read_headers(&record, index) if record.header_count else no_headers,
+            )
+            Py_INCREF(row)
+            PyList_SET_ITEM(records, index, row)
+        check_end(at, end)
+    finally:
+        PyBuffer_Release(&view)
+    return records
+
+
+def decode_columns(parts):
+    """The records of several uncompressed sections as one set of Arrow buffers."""
+    cdef Py_ssize_t size = 0, rows = 0, count
+    parts = tuple(parts)
+    for body, count, _, _, _ in parts:
+        check_count(count, len(body))
+        size += len(body)
+        rows += count
+    if size > INT32_MAX:
+        raise ValueError("more than 2 GiB of records do not fit one set of columns")
+    cdef ColumnSet columns = ColumnSet(rows, size)
+    for body, count, base_offset, base_timestamp, log_append_timestamp in parts:
+        columns.append_part(
+            body,
+            count,
+            base_offset,
+            base_timestamp,
+            log_append_timestamp is not None,
+            0 if log_append_timestamp is None else log_append_timestamp,
+        )
+    return columns.finish()
+
+
+# Reading one record
+
+
+cdef inline const uint8_t* next_record(
+    const uint8_t* at, const uint8_t* end, Py_ssize_t index, Parsed* record
+) except NULL:
+    """Parse the record at a position, all but the inside of its headers, and return the position after it."""
+    cdef const char* fault = parse(at, end, record)
+    if fault != NULL:
+        refuse(index, fault)
+    return record.end
+
+
+cdef inline const char* parse(const uint8_t* at, const uint8_t* end, Parsed* record) noexcept nogil:
+    cdef int32_t size
+    at = read_varint(at, end, &size)
+    if at == NULL or size < 0 or size > end - at:
+        return "length beyond the end of the batch"
+    end = at + size
+    record.end = end
+    if size == 0:
+        return "no attributes"
+    # The attributes byte has no meaning yet; like Apache's, this reader takes any.
+    at = read_varlong(at + 1, end, &record.timestamp_delta)
+    if at == NULL:
+        return "bad timestamp delta"
+    at = read_varint(at, end, &record.offset_delta)
+    if at == NULL:
+        return "bad offset delta"
+    at = read_field(at, end, &record.key)
+    if at == NULL:
+        return "key beyond the end of the record"
+    at = read_field(at, end, &record.value)
+    if at == NULL:
+        return "value beyond the end of the record"
+    at = read_varint(at, end, &record.header_count)
+    # A header takes at least two bytes.
+    if at == NULL or record.header_count < 0 or record.header_count > (end - at) // 2:
+        return "header count beyond the end of the record"
+    if record.header_count == 0 and at != end:
+        return "its fields do not add up to its length"
+    record.headers = at
+    return NULL
+
+
+cdef inline const uint8_t* next_header(
+    const uint8_t* at, const uint8_t* end, Py_ssize_t index, Field* name, Field* value
+) except NULL:
+    at = read_field(at, end, name)
+    if at == NULL or name.size < 0:
+        refuse(index, "bad header key")
+    at = read_field(at, end, value)
+    if at == NULL:
+        refuse(index, "header value beyond the end of the record")
+    return at
+
+
+cdef inline const uint8_t* read_field(const uint8_t* at, const uint8_t* end, Field* field) noexcept nogil:
+    at = read_varint(at, end, &field.size)
+    if at == NULL or field.size < -1 or field.size > end - at:
+        return NULL
+    field.data = at
+    return at if field.size < 0 else at + field.size
+
+
+cdef inline const uint8_t* read_varint(const uint8_t* at, const uint8_t* end, int32_t* number) noexcept nogil:
+    cdef uint32_t raw
+    cdef uint64_t long_raw
+    if at < end and at[0] < 0x80:
+        raw = at[0]
+        at += 1
+    else:
+        at = read_unsigned(at, end, 5, &long_raw)
+        if at == NULL:
+            return NULL
+        raw = <uint32_t>long_raw
+    number[0] = <int32_t>((raw >> 1) ^ (0 - (raw & 1)))
+    return at
+
+
+cdef inline const uint8_t* read_varlong(const uint8_t* at, const uint8_t* end, int64_t* number) noexcept nogil:
+    cdef uint64_t raw
+    if at < end and at[0] < 0x80:
+        raw = at[0]
+        at += 1
+    else:
+        at = read_unsigned(at, end, 10, &raw)
+        if at == NULL:
+            return NULL
+    number[0] = <int64_t>((raw >> 1) ^ (0 - (raw & 1)))
+    return at
+
+
+cdef const uint8_t* read_unsigned(const uint8_t* at, const uint8_t* end, int limit, uint64_t* raw) noexcept nogil:
+    cdef int index
+    raw[0] = 0
+    for index in range(limit):
+        if at >= end:
+            return NULL
+        raw[0] |= <uint64_t>(at[0] & 0x7F) << (7 * index)
+        if at[0] < 0x80:
+            return at + 1
+        at += 1
+    return NULL
+
+
+cdef int check_count(Py_ssize_t count, Py_ssize_t size) except -1:
+    if count < 0 or count > size // smallest_record:
+        raise CorruptBatch(f"{size} bytes cannot hold {count} records")
+    return 0
+
+
+cdef int check_end(const uint8_t* at, const uint8_t* end) except -1:
+    if at != end:
+        raise CorruptBatch(f"{end - at} bytes after the last record")
+    return 0
+
+
+cdef int check_headers(Parsed* record, Py_ssize_t index) except -1:
+    cdef const uint8_t* at = record.headers
+    cdef Field name, value
+    for _ in range(record.header_count):
+        at = next_header(at, record.end, index, &name, &value)
+        check_name(&name, index)
+    return check_headers_end(at, record, index)
+
+
+cdef int check_headers_end(const uint8_t* at, Parsed* record, Py_ssize_t index) except -1:
+    if at != record.end:
+        refuse(index, "its fields do not add up to its length")
+    return 0
+
+
+cdef int check_name(Field* name, Py_ssize_t index) except -1:
+    cdef int32_t position
+    for position in range(name.size):
+        if name.data[position] > 0x7F:
+            decode_name(name, index)
+            break
+    return 0
+
+
+cdef str decode_name(Field* name, Py_ssize_t index):
+    try:
+        return PyUnicode_DecodeUTF8(<const char*>name.data, name.size, NULL)
+    except UnicodeDecodeError:
+        refuse(index, "header key is not UTF-8")
+
+
+cdef int refuse(Py_ssize_t index, const char* reason) except -1:
+    raise CorruptBatch(f"record {index}: {reason.decode('ascii')}")
+
+
+# Records as objects
+
+
+cdef inline object new_record(int64_t offset, object timestamp, object key, object value, tuple headers):
+    cdef object row, number = offset
+    row = PyType_GenericAlloc(<PyTypeObject*>record_type, 5)
+    set_item(row, 0, number)
+    set_item(row, 1, timestamp)
+    set_item(row, 2, key)
+    set_item(row, 3, value)
+    set_item(row, 4, headers)
+    # A record holds only bytes, numbers and text and cannot be part of a cycle: keep it off the collector's list.
+    PyObject_GC_UnTrack(<PyObject*>row)
+    return row
+
+
+cdef tuple read_headers(Parsed* record, Py_ssize_t index):
+    cdef const uint8_t* at = record.headers
+    cdef tuple pair, headers = PyTuple_New(record.header_count)
+    cdef Field name, value
+    cdef int32_t position
+    for position in range(record.header_count):
+        at = next_header(at, record.end, index, &name, &value)
+        pair = (decode_name(&name, index), field_object(&value))
+        PyObject_GC_UnTrack(<PyObject*>pair)
+        set_item(headers, position, pair)
+    check_headers_end(at, record, index)
+    PyObject_GC_UnTrack(<PyObject*>headers)
+    return headers
+
+
+cdef inline object field_object(Field* field):
+    if field.size < 0:
+        return None
+    return PyBytes_FromStringAndSize(<const char*>field.data, field.size)
+
+
+cdef inline void set_item(object row, Py_ssize_t position, object item):
+    Py_INCREF(item)
+    PyTuple_SET_ITEM(row, position, item)
+
+
+cdef inline int64_t add(int64_t base, int64_t delta) noexcept nogil:
+    """As Java adds longs: wrapping around, which C leaves undefined for signed numbers."""
+    return <int64_t>(<uint64_t>base + <uint64_t>delta)
+
+
+# Writing one record
+
+
+cdef int write_record(
+    Output* out, int64_t timestamp_delta, int32_t offset_delta, bytes key, bytes value, tuple headers
+) except -1:
+    cdef Py_ssize_t size = 1 + number_size(timestamp_delta) + number_size(offset_delta)
+    size += field_size(key) + field_size(value) + headers_size(headers)
+    if size > INT32_MAX:
+        raise OverflowError(f"a record of {size} bytes does not fit 31 bits")
+    if out.end - out.at < size + 5:
+        grow(out, size + 5)
+    cdef uint8_t* at = write_number(out.at, size)
+    at[0] = 0
+    at = write_number(at + 1, timestamp_delta)
+    at = write_number(at, offset_delta)
+    at = write_field(at, key)
+    at = write_field(at, value)
+    if PyTuple_GET_SIZE(headers) == 0:
+        at[0] = 0
+        out.at = at + 1
+        return 0
+    at = write_number(at, PyTuple_GET_SIZE(headers))
+    cdef const char* name
+    cdef Py_ssize_t name_size
+    for pair in headers:
+        name = PyUnicode_AsUTF8AndSize(<object>PyTuple_GET_ITEM(pair, 0), &name_size)
+        at = write_number(at, name_size)
+        memcpy(at, name, name_size)
+        at = write_field(at + name_size, <bytes>PyTuple_GET_ITEM(pair, 1))
+    out.at = at
+    return 0
+
+
+cdef int grow(Output* out, Py_ssize_t needed) except -1:
+    cdef Py_ssize_t used = out.at - start_of_bytes(out.holder)
+    cdef Py_ssize_t capacity = 2 * (used + needed)
+    resize_bytes(&out.holder, capacity)
+    out.at = start_of_bytes(out.holder) + used
+    out.end = start_of_bytes(out.holder) + capacity
+    return 0
+
+
+cdef inline bytes plain_bytes(object field):
+    if field is None or type(field) is bytes:
+        return <bytes>field
+    # A bytes() of a number would be that many zeros, so anything else must be a buffer.
+    return bytes(memoryview(field))
+
+
+cdef inline tuple plain_headers(object headers):
+    """The headers with every key a str and every value bytes or None, so that two passes see the same."""
+    if type(headers) is tuple and PyTuple_GET_SIZE(headers) == 0:
+        return <tuple>headers
+    return checked_headers(headers)
+
+
+cdef tuple checked_headers(object headers):
+    cdef list pairs = []
+    for name, value in headers:
+        if not isinstance(name, str):
+            raise TypeError(f"a header key is text, not {type(name).__name__}")
+        pairs.append((name, plain_bytes(value)))
+    return tuple(pairs)
+
+
+cdef Py_ssize_t headers_size(tuple headers) except -1:
+    cdef Py_ssize_t name_size, size = number_size(PyTuple_GET_SIZE(headers))
+    for pair in headers:
+        PyUnicode_AsUTF8AndSize(<object>PyTuple_GET_ITEM(pair, 0), &name_size)
+        size += number_size(name_size) + name_size + field_size(<bytes>PyTuple_GET_ITEM(pair, 1))
+    return size
+
+
+cdef inline Py_ssize_t field_size(bytes field) noexcept:
+    if field is None:
+        return 1
+    return number_size(PyBytes_GET_SIZE(field)) + PyBytes_GET_SIZE(field)
+
+
+cdef inline uint8_t* write_field(uint8_t* at, bytes field) noexcept:
+    if field is None:
+        at[0] = 1
+        return at + 1
+    at = write_number(at, PyBytes_GET_SIZE(field))
+    memcpy(at, PyBytes_AS_STRING(field), PyBytes_GET_SIZE(field))
+    return at + PyBytes_GET_SIZE(field)
+
+
+cdef inline uint64_t zigzag(int64_t number) noexcept nogil:
+    return (<uint64_t>number << 1) ^ <uint64_t>(number >> 63)
+
+
+cdef inline Py_ssize_t number_size(int64_t number) noexcept nogil:
+    """The zig-zag forms of 32 and 64 bits agree on every number that fits 32, so one writer serves both."""
+    cdef uint64_t raw = zigzag(number)
+    cdef Py_ssize_t size = 1
+    while raw > 0x7F:
+        raw >>= 7
+        size += 1
+    return size
+
+
+cdef inline uint8_t* write_number(uint8_t* at, int64_t number) noexcept nogil:
+    cdef uint64_t raw = zigzag(number)
+    while raw > 0x7F:
+        at[0] = <uint8_t>(raw & 0x7F | 0x80)
+        at += 1
+        raw >>= 7
+    at[0] = <uint8_t>raw
+    return at + 1
+
+
+# Records as Arrow columns
+
+
+@cython.final
+cdef class Column:
+    """A nullable column of byte strings that grows row by row in Arrow's layout."""
+
+    cdef bytearray validity_holder, ends_holder, data_holder
+    cdef uint8_t* validity
+    cdef int32_t* ends
+    cdef uint8_t* data
+    cdef Py_ssize_t rows, row_capacity, used, data_capacity, null_count
+
+    def __cinit__(self, Py_ssize_t row_capacity, Py_ssize_t data_capacity):
+        self.validity_holder = bytearray((row_capacity + 7) // 8)
+        self.ends_holder = PyByteArray_FromStringAndSize(NULL, 4 * (row_capacity + 1))
+        self.data_holder = PyByteArray_FromStringAndSize(NULL, data_capacity)
+        self.row_capacity = row_capacity
+        self.data_capacity = data_capacity
+        self.point()
+        self.ends[0] = 0
+
+    cdef void point(self) noexcept:
+        self.validity = <uint8_t*>PyByteArray_AS_STRING(self.validity_holder)
+        self.ends = <int32_t*>PyByteArray_AS_STRING(self.ends_holder)
+        self.data = <uint8_t*>PyByteArray_AS_STRING(self.data_holder)
+
+    cdef inline int append(self, Field* field) except -1:
+        if self.rows == self.row_capacity:
+            self.grow_rows()
+        if field.size < 0:
+            self.null_count += 1
+        else:
+            if field.size > self.data_capacity - self.used:
+                self.grow_data(field.size)
+            memcpy(self.data + self.used, field.data, field.size)
+            self.used += field.size
+            self.validity[self.rows >> 3] |= <uint8_t>(1 << (self.rows & 7))
+        self.rows += 1
+        self.ends[self.rows] = <int32_t>self.used
+        return 0
+
+    cdef int grow_rows(self) except -1:
+        cdef Py_ssize_t old_bytes = (self.row_capacity + 7) // 8
+        self.row_capacity = 2 * self.row_capacity + 8
+        cdef Py_ssize_t new_bytes = (self.row_capacity + 7) // 8
+        PyByteArray_Resize(self.validity_holder, new_bytes)
+        PyByteArray_Resize(self.ends_holder, 4 * (self.row_capacity + 1))
+        self.point()
+        memset(self.validity + old_bytes, 0, new_bytes - old_bytes)
+        return 0
+
+    cdef int grow_data(self, Py_ssize_t needed) except -1:
+        self.data_capacity = 2 * (self.used + needed)
+        PyByteArray_Resize(self.data_holder, self.data_capacity)
+        self.point()
+        return 0
+
+    cdef object finish(self):
+        PyByteArray_Resize(self.validity_holder, (self.rows + 7) // 8)
+        PyByteArray_Resize(self.ends_holder, 4 * (self.rows + 1))
+        PyByteArray_Resize(self.data_holder, self.used)
+        return BinaryColumn(self.null_count, self.validity_holder, self.ends_holder, self.data_holder)
+
+
+@cython.final
+cdef class ColumnSet:
+    """All columns of a fixed number of records; headers come as they come."""
+
+    cdef bytearray offsets_holder, timestamps_holder, header_ends_holder
+    cdef int64_t* offsets
+    cdef int64_t* timestamps
+    cdef int32_t* header_ends
+    cdef Column keys, values, header_keys, header_values
+    cdef Py_ssize_t row, rows
+
+    def __cinit__(self, Py_ssize_t rows, Py_ssize_t size):
+        self.offsets_holder = PyByteArray_FromStringAndSize(NULL, 8 * rows)
+        self.timestamps_holder = PyByteArray_FromStringAndSize(NULL, 8 * rows)
+        self.header_ends_holder = PyByteArray_FromStringAndSize(NULL, 4 * (rows + 1))
+        self.offsets = <int64_t*>PyByteArray_AS_STRING(self.offsets_holder)
+        self.timestamps = <int64_t*>PyByteArray_AS_STRING(self.timestamps_holder)
+        self.header_ends = <int32_t*>PyByteArray_AS_STRING(self.header_ends_holder)
+        self.header_ends[0] = 0
+        self.rows = rows
+        # Values are most of a batch, so room for all of it is nearly exact; keys are short.
+        self.keys = Column(rows, 16 * rows)
+        self.values = Column(rows, size)
+        self.header_keys = Column(0, 0)
+        self.header_values = Column(0, 0)
+
+    cdef int append_part(
+        self,
+        object body,
+        Py_ssize_t count,
+        int64_t base_offset,
+        int64_t base_timestamp,
+        bint has_append_time,
+        int64_t append_time,
+    ) except -1:
+        cdef Py_buffer view
+        cdef Parsed record
+        cdef const uint8_t* at
+        cdef const uint8_t* end
+        cdef Py_ssize_t index, row = self.row
+        PyObject_GetBuffer(body, &view, PyBUF_SIMPLE)
+        try:
+            at = <const uint8_t*>view.buf
+            end = at + view.len
+            for index in range(count):
+                at = next_record(at, end, index, &record)
+                self.offsets[row] = add(base_offset, record.offset_delta)
+                self.timestamps[row] = append_time if has_append_time else add(base_timestamp, record.timestamp_delta)
+                self.keys.append(&record.key)
+                self.values.append(&record.value)
+                if record.header_count:
+                    self.append_headers(&record, index)
+                row += 1
+                self.header_ends[row] = <int32_t>self.header_keys.rows
+            check_end(at, end)
+        finally:
+            PyBuffer_Release(&view)
+        self.row = row
+        return 0
+
+    cdef int append_headers(self, Parsed* record, Py_ssize_t index) except -1:
+        cdef const uint8_t* at = record.headers
+        cdef Field name, value
+        for _ in range(record.header_count):
+            at = next_header(at, record.end, index, &name, &value)
+            check_name(&name, index)
+            self.header_keys.append(&name)
+            self.header_values.append(&value)
+        return check_headers_end(at, record, index)
+
+    cdef object finish(self):
+        header_keys = self.header_keys.finish()
+        return Columns(
+            self.row,
+            self.offsets_holder,
+            self.timestamps_holder,
+            self.keys.finish(),
+            self.values.finish(),
+            self.header_keys.rows,
+            self.header_ends_holder,
+            header_keys.offsets,
+            header_keys.data,
+            self.header_values.finish(),
+        )

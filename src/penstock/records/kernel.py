@@ -1,0 +1,18 @@
+"""Picks the compiled record kernel where it was built, and its pure twin where it was not."""
+
+import logging
+
+try:
+    from penstock.records._kernel import decode, decode_columns, encode, scan
+
+    COMPILED = True
+except ImportError:
+    from penstock.records.pure import decode, decode_columns, encode, scan
+
+    COMPILED = False
+    logging.getLogger("penstock.records").warning(
+        "the compiled record kernel is missing, so records are read and written by its slower Python twin; "
+        "install a C compiler and reinstall penstock to build it"
+    )
+
+__all__ = ["COMPILED", "decode", "decode_columns", "encode", "scan"]

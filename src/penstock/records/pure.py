@@ -1,0 +1,259 @@
+"""The record kernel in plain Python: serves where no compiler was at hand, and is what the compiled one must equal."""
+
+from array import array
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import NoReturn, TypeAlias
+
+from penstock.model.buffers import Buffer
+from penstock.records.errors import CorruptBatch
+from penstock.records.record import (
+    SMALLEST_RECORD,
+    BinaryColumn,
+    Columns,
+    Header,
+    HeaderInput,
+    Part,
+    Record,
+    RecordInput,
+    Scan,
+)
+from penstock.records.varint import VARINT_BYTES, VARLONG_BYTES, decode_unsigned, encode_varint, encode_varlong
+
+_MIN_INT64 = -(1 << 63)
+_MAX_INT64 = (1 << 63) - 1
+_MAX_INT32 = (1 << 31) - 1
+
+# offset, timestamp, key, value, headers
+_Row: TypeAlias = tuple[int, int, bytes | None, bytes | None, tuple[Header, ...]]
+
+# Nearly every length and delta is small: looking it up costs a third of encoding it.
+_SMALL_VARINTS = tuple(encode_varint(value) for value in range(1024))
+
+# The constructor that NamedTuple generates takes twice as long.
+_new_record = partial(tuple.__new__, Record)
+
+
+def scan(body: Buffer, count: int, list_null_keys: bool = False) -> Scan:
+    """Check the structure of every record of an uncompressed section, and sum up what a broker asks of it."""
+    first = last = 0
+    is_consecutive = True
+    max_timestamp = _MIN_INT64
+    max_index = -1
+    null_keys: list[int] = []
+    for index, (offset_delta, timestamp_delta, key, _, _) in enumerate(_rows(body, count, 0, 0)):
+        if index == 0:
+            first = offset_delta
+        last = offset_delta
+        if offset_delta != index:
+            is_consecutive = False
+        if timestamp_delta > max_timestamp or max_index < 0:
+            max_timestamp = timestamp_delta
+            max_index = index
+        if key is None:
+            null_keys.append(index)
+    if not count:
+        return Scan(0, 0, -1, True, 0, -1, 0, [])
+    listed = null_keys if list_null_keys else []
+    return Scan(count, first, last, is_consecutive, max_timestamp, max_index, len(null_keys), listed)
+
+
+def encode(records: Sequence[RecordInput], base_timestamp: int, offset_deltas: Sequence[int] | None = None) -> bytes:
+    """The record section for these records, uncompressed; offset deltas are 0, 1, 2, ... unless given."""
+    if not _MIN_INT64 <= base_timestamp <= _MAX_INT64:
+        raise OverflowError(f"timestamp {base_timestamp} does not fit 64 bits")
+    if offset_deltas is not None and len(offset_deltas) != len(records):
+        raise ValueError(f"{len(offset_deltas)} offset deltas for {len(records)} records")
+    parts: list[bytes] = []
+    for index, (timestamp_ms, key, value, headers) in enumerate(records):
+        if not _MIN_INT64 <= timestamp_ms <= _MAX_INT64:
+            raise OverflowError(f"timestamp {timestamp_ms} does not fit 64 bits")
+        timestamp_delta = timestamp_ms - base_timestamp
+        offset_delta = index if offset_deltas is None else offset_deltas[index]
+        fields = (
+            b"\x00",
+            _SMALL_VARINTS[timestamp_delta] if 0 <= timestamp_delta < 1024 else encode_varlong(_wrap(timestamp_delta)),
+            _SMALL_VARINTS[offset_delta] if 0 <= offset_delta < 1024 else encode_varint(offset_delta),
+            _sized(key),
+            _sized(value),
+            _encode_headers(headers) if headers else b"\x00",
+        )
+        size = sum(map(len, fields))
+        parts.append(_SMALL_VARINTS[size] if size < 1024 else encode_varint(size))
+        parts.extend(fields)
+    return b"".join(parts)
+
+
+def decode(
+    body: Buffer, count: int, base_offset: int, base_timestamp: int, log_append_timestamp: int | None
+) -> list[Record]:
+    """The records of an uncompressed section; all carry the append time if there is one."""
+    rows = _rows(body, count, base_offset, base_timestamp)
+    if log_append_timestamp is None:
+        return [_new_record(row) for row in rows]
+    return [_new_record((offset, log_append_timestamp, *fields)) for offset, _, *fields in rows]
+
+
+def decode_columns(parts: Sequence[Part]) -> Columns:
+    """The records of several uncompressed sections as one set of Arrow buffers."""
+    if sum(len(part[0]) for part in parts) > _MAX_INT32:
+        raise ValueError("more than 2 GiB of records do not fit one set of columns")
+    offsets = array("q")
+    timestamps = array("q")
+    keys: list[bytes | None] = []
+    values: list[bytes | None] = []
+    header_ends = array("i", (0,))
+    header_keys: list[bytes | None] = []
+    header_values: list[bytes | None] = []
+    for body, count, base_offset, base_timestamp, log_append_timestamp in parts:
+        for offset, timestamp_ms, key, value, headers in _rows(body, count, base_offset, base_timestamp):
+            offsets.append(offset)
+            timestamps.append(timestamp_ms if log_append_timestamp is None else log_append_timestamp)
+            keys.append(key)
+            values.append(value)
+            for name, content in headers:
+                header_keys.append(name.encode())
+                header_values.append(content)
+            header_ends.append(len(header_keys))
+    names = _binary_column(header_keys)
+    return Columns(
+        len(offsets),
+        bytearray(offsets),
+        bytearray(timestamps),
+        _binary_column(keys),
+        _binary_column(values),
+        len(header_keys),
+        bytearray(header_ends),
+        names.offsets,
+        names.data,
+        _binary_column(header_values),
+    )
+
+
+def _rows(body: Buffer, count: int, base_offset: int, base_timestamp: int) -> Iterator[_Row]:
+    """Every record in turn. Varints of one byte are read in place, as they are nearly all there are."""
+    data = body if type(body) is bytes else bytes(body)
+    if not 0 <= count <= len(data) // SMALLEST_RECORD:
+        raise CorruptBatch(f"{len(data)} bytes cannot hold {count} records")
+    at = 0
+    try:
+        for index in range(count):
+            length = data[at]
+            at += 1
+            if length > 0x7F:
+                length, at = _longer(data, at, VARINT_BYTES)
+            end = at + (length >> 1)
+            if length & 1 or end > len(data):
+                _refuse(index, "length beyond the end of the batch")
+            # The attributes byte has no meaning yet; like Apache's, this reader takes any.
+            delta = data[at + 1]
+            at += 2
+            if delta > 0x7F:
+                delta, at = _longer(data, at, VARLONG_BYTES)
+            timestamp_ms = base_timestamp + ((delta >> 1) ^ -(delta & 1))
+            delta = data[at]
+            at += 1
+            if delta > 0x7F:
+                delta, at = _longer(data, at, VARINT_BYTES)
+            offset = base_offset + ((delta >> 1) ^ -(delta & 1))
+            key, at = _field(data, at, end, index)
+            value, at = _field(data, at, end, index)
+            headers: tuple[Header, ...] = ()
+            at += 1
+            if data[at - 1]:
+                headers, at = _headers(data, at - 1, end, index)
+            if at != end:
+                _refuse(index, "its fields do not add up to its length")
+            if not (_MIN_INT64 <= offset <= _MAX_INT64 and _MIN_INT64 <= timestamp_ms <= _MAX_INT64):
+                offset, timestamp_ms = _wrap(offset), _wrap(timestamp_ms)
+            yield offset, timestamp_ms, key, value, headers
+    except IndexError:
+        raise CorruptBatch("records end too early") from None
+    if at != len(data):
+        raise CorruptBatch(f"{len(data) - at} bytes after the last record")
+
+
+def _longer(data: bytes, at: int, max_bytes: int) -> tuple[int, int]:
+    """A varint of two bytes or more, of which one has been read."""
+    high = data[at]
+    if high < 0x80:
+        return data[at - 1] & 0x7F | high << 7, at + 1
+    return decode_unsigned(data, at - 1, max_bytes)
+
+
+def _field(data: bytes, at: int, end: int, index: int) -> tuple[bytes | None, int]:
+    """A length and as many bytes, or -1 for null."""
+    size = data[at]
+    at += 1
+    if size > 0x7F:
+        size, at = _longer(data, at, VARINT_BYTES)
+    if size & 1:
+        if size > 1:
+            _refuse(index, "field with a negative length")
+        return None, at
+    field_end = at + (size >> 1)
+    if field_end > end:
+        _refuse(index, "field beyond the end of the record")
+    return data[at:field_end], field_end
+
+
+def _headers(data: bytes, at: int, end: int, index: int) -> tuple[tuple[Header, ...], int]:
+    number, at = decode_unsigned(data, at, VARINT_BYTES)
+    # A header takes at least two bytes.
+    if number & 1 or number > end - at:
+        _refuse(index, "header count beyond the end of the record")
+    headers: list[Header] = []
+    for _ in range(number >> 1):
+        name, at = _field(data, at, end, index)
+        if name is None:
+            _refuse(index, "header without a key")
+        value, at = _field(data, at, end, index)
+        try:
+            headers.append((name.decode(), value))
+        except UnicodeDecodeError:
+            _refuse(index, "header key is not UTF-8")
+    return tuple(headers), at
+
+
+def _refuse(index: int, reason: str) -> NoReturn:
+    raise CorruptBatch(f"record {index}: {reason}")
+
+
+def _wrap(value: int) -> int:
+    """A sum of two Java longs, which wraps around instead of growing."""
+    if _MIN_INT64 <= value <= _MAX_INT64:
+        return value
+    return (value - _MIN_INT64) % (1 << 64) + _MIN_INT64
+
+
+def _sized(field: Buffer | None) -> bytes:
+    if field is None:
+        return b"\x01"
+    # A bytes() of a number would be that many zeros, so anything else must be a buffer.
+    data = field if type(field) is bytes else bytes(memoryview(field))
+    size = len(data)
+    return (_SMALL_VARINTS[size] if size < 1024 else encode_varint(size)) + data
+
+
+def _encode_headers(headers: Sequence[HeaderInput]) -> bytes:
+    parts = [encode_varint(len(headers))]
+    for name, value in headers:
+        parts.append(_sized(name.encode()))
+        parts.append(_sized(value))
+    return b"".join(parts)
+
+
+def _binary_column(fields: list[bytes | None]) -> BinaryColumn:
+    null_count = fields.count(None)
+    ends = array("i", (0,))
+    end = 0
+    for field in fields:
+        if field is not None:
+            end += len(field)
+        ends.append(end)
+    # Arrow numbers the bits of its bitmap from the lowest, so the bitmap is one little-endian number.
+    bits = 0
+    if null_count < len(fields):
+        bits = int("".join("0" if field is None else "1" for field in reversed(fields)), 2)
+    validity = bytearray(bits.to_bytes((len(fields) + 7) // 8, "little"))
+    return BinaryColumn(null_count, validity, bytearray(ends), bytearray(b"".join(filter(None, fields))))

@@ -1,0 +1,75 @@
+"""The plain types that the compiled kernel and its pure twin share."""
+
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
+
+from penstock.model.buffers import Buffer
+
+Header: TypeAlias = tuple[str, bytes | None]
+HeaderInput: TypeAlias = tuple[str, Buffer | None]
+
+# What encode takes: timestamp in ms, key, value, headers. It is a Record without its offset: `record[1:]`.
+RecordInput: TypeAlias = tuple[int, Buffer | None, Buffer | None, Sequence[HeaderInput]]
+
+# Length, attributes, timestamp delta, offset delta, key length, value length and header count take one byte each.
+SMALLEST_RECORD = 7
+
+
+class Record(NamedTuple):
+    """One record as a consumer sees it."""
+
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...] = ()
+
+
+class Scan(NamedTuple):
+    """What one walk over an uncompressed record section found; every record in it is well formed."""
+
+    record_count: int
+    first_offset_delta: int
+    last_offset_delta: int
+    is_consecutive: bool
+    """Whether the offset deltas are exactly 0, 1, 2, ..."""
+    max_timestamp_delta: int
+    max_timestamp_index: int
+    """Index of the first record with the largest timestamp; -1 if there are no records."""
+    null_key_count: int
+    null_key_indexes: list[int]
+    """Filled only if asked for: a topic without keys would pay for a list nobody reads."""
+
+
+class Part(NamedTuple):
+    """One uncompressed record section and the header fields its records are relative to."""
+
+    body: Buffer
+    record_count: int
+    base_offset: int
+    base_timestamp: int
+    log_append_timestamp: int | None
+
+
+class BinaryColumn(NamedTuple):
+    """A nullable variable-length column in Arrow's layout: validity bits, int32 offsets, data."""
+
+    null_count: int
+    validity: bytearray
+    offsets: bytearray
+    data: bytearray
+
+
+class Columns(NamedTuple):
+    """Records as Arrow buffers in native byte order; headers are a list of (key, value) structs per record."""
+
+    record_count: int
+    offsets: bytearray
+    timestamps: bytearray
+    keys: BinaryColumn
+    values: BinaryColumn
+    header_count: int
+    header_list_offsets: bytearray
+    header_key_offsets: bytearray
+    header_key_data: bytearray
+    header_values: BinaryColumn

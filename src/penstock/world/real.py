@@ -1,0 +1,71 @@
+"""The real world: the machine's clock, chance, files, sockets and processes, and the event loop to run on."""
+
+import asyncio
+import os
+import random
+import time
+from collections.abc import Callable, Coroutine
+from typing import TypeVar
+
+from penstock.world.real_async_disk import RealAsyncDisk
+from penstock.world.real_disk import RealDisk
+from penstock.world.real_net import RealNet
+from penstock.world.real_workers import RealWorkers
+from penstock.world.world import World
+
+try:
+    import uvloop
+except ImportError:
+    _uvloop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None
+    _loop_name = "asyncio"
+else:
+    _uvloop_factory = uvloop.new_event_loop
+    _loop_name = "uvloop"
+
+T = TypeVar("T")
+
+
+class RealClock:
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic_ms(self) -> int:
+        return time.clock_gettime_ns(_MONOTONIC) // 1_000_000
+
+
+# CLOCK_MONOTONIC stands still while the machine sleeps, and a lease must not; macOS has no BOOTTIME, but its
+# MONOTONIC counts sleep.
+_MONOTONIC = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+class RealEntropy:
+    def __init__(self) -> None:
+        self._random = random.SystemRandom()
+
+    def random_bytes(self, size: int) -> bytes:
+        return os.urandom(size)
+
+    def below(self, bound: int) -> int:
+        return self._random.randrange(bound)
+
+
+def real_world(worker_limit: int = 1) -> World:
+    return World(
+        clock=RealClock(),
+        entropy=RealEntropy(),
+        disk=RealDisk(),
+        async_disk=RealAsyncDisk(),
+        net=RealNet(),
+        workers=RealWorkers(worker_limit),
+    )
+
+
+def loop_name() -> str:
+    """The event loop that `run` uses, for the start line of a log."""
+    return _loop_name
+
+
+def run(main: Coroutine[object, object, T]) -> T:
+    """Run `main` to its end on uvloop, or on asyncio where uvloop is not installed."""
+    with asyncio.Runner(loop_factory=_uvloop_factory) as runner:
+        return runner.run(main)

@@ -1,0 +1,235 @@
+"""What both kernels refuse, report and write, record by record."""
+
+import gc
+import sys
+from types import ModuleType
+from typing import cast
+
+import pytest
+
+from penstock.records import CorruptBatch, Record, _kernel, pure
+from penstock.records.record import Part, RecordInput
+from penstock.records.varint import encode_varint, encode_varlong
+
+KERNELS = [pytest.param(_kernel, id="compiled"), pytest.param(pure, id="pure")]
+MAX_INT64 = 2**63 - 1
+MIN_INT64 = -(2**63)
+
+# length 6, attributes, timestamp delta, offset delta, null key, null value, no headers
+EMPTY = bytes([12, 0, 0, 0, 1, 1, 0])
+
+
+def record_bytes(*fields: bytes, length: int | None = None) -> bytes:
+    inside = b"".join(fields)
+    return encode_varint(len(inside) if length is None else length) + inside
+
+
+def read_all(kernel: ModuleType, body: bytes, count: int) -> None:
+    """Run every reader; each must refuse on its own."""
+    raised = 0
+    for read in (
+        lambda: kernel.scan(body, count),
+        lambda: kernel.decode(body, count, 0, 0, None),
+        lambda: kernel.decode(body, count, 0, 0, 5),
+        lambda: kernel.decode_columns([Part(body, count, 0, 0, None)]),
+    ):
+        try:
+            read()
+        except CorruptBatch:
+            raised += 1
+    assert raised in (0, 4), "the readers disagree"
+    if raised:
+        raise CorruptBatch
+
+
+MALFORMED = {
+    "too few records": (EMPTY, 2),
+    "too many records": (EMPTY * 3, 2),
+    "no count for the bytes": (EMPTY, 0),
+    "negative count": (EMPTY, -1),
+    "count of two billion": (EMPTY, 2**31 - 1),
+    "bytes for no record": (b"", 1),
+    "trailing byte": (EMPTY + b"\x00", 1),
+    "negative record length": (b"\x0b" + EMPTY[1:], 1),
+    "record length 0": (b"\x00" * 7, 1),
+    "record length too small": (b"\x0a" + EMPTY[1:], 1),
+    "record length too large": (b"\x0e" + EMPTY[1:], 1),
+    "record longer than its fields": (record_bytes(EMPTY[1:], b"\x00"), 1),
+    "record shorter than its fields": (record_bytes(EMPTY[1:], length=5) + EMPTY, 2),
+    "record length of 2 GiB": (encode_varint(2**31 - 1) + EMPTY, 1),
+    "overlong record length": (b"\x80\x80\x80\x80\x80\x00" + EMPTY, 1),
+    "overlong timestamp": (record_bytes(b"\x00", b"\x80" * 10 + b"\x00", EMPTY[3:]), 1),
+    "overlong offset": (record_bytes(b"\x00\x00", b"\x80" * 5 + b"\x00", EMPTY[4:]), 1),
+    "key length -2": (record_bytes(b"\x00\x00\x00", b"\x03", b"\x01\x00"), 1),
+    "key beyond the record": (record_bytes(b"\x00\x00\x00", b"\x08", b"\x01\x00") + EMPTY, 2),
+    "key of 2 GiB": (record_bytes(b"\x00\x00\x00", encode_varint(2**31 - 1), b"\x01\x00"), 1),
+    "value length -2": (record_bytes(b"\x00\x00\x00\x01", b"\x03", b"\x00"), 1),
+    "value beyond the record": (record_bytes(b"\x00\x00\x00\x01", b"\x04", b"\x00") + EMPTY, 2),
+    "negative header count": (record_bytes(b"\x00\x00\x00\x01\x01", b"\x01"), 1),
+    "header count of 2 billion": (record_bytes(b"\x00\x00\x00\x01\x01", encode_varint(2**31 - 1)), 1),
+    "header missing": (record_bytes(b"\x00\x00\x00\x01\x01", b"\x02"), 1),
+    "header cut off": (record_bytes(b"\x00\x00\x00\x01\x01", b"\x02", b"\x02a"), 1),
+    "null header key": (record_bytes(b"\x00\x00\x00\x01\x01", b"\x02", b"\x01\x01"), 1),
+    "header key beyond the record": (record_bytes(b"\x00\x00\x00\x01\x01", b"\x02", b"\x06a\x01"), 1),
+    "header value length -2": (record_bytes(b"\x00\x00\x00\x01\x01", b"\x02", b"\x02a\x03"), 1),
+    "header value beyond the record": (record_bytes(b"\x00\x00\x00\x01\x01", b"\x02", b"\x02a\x06x") + EMPTY, 2),
+    "byte after the headers": (record_bytes(b"\x00\x00\x00\x01\x01", b"\x02", b"\x02a\x01", b"\x00"), 1),
+    "header key of broken UTF-8": (record_bytes(b"\x00\x00\x00\x01\x01", b"\x02", b"\x02\xff\x01"), 1),
+    "header key cut within a character": (record_bytes(b"\x00\x00\x00\x01\x01", b"\x02", b"\x04a\xc3\x01"), 1),
+    "header key with a surrogate": (record_bytes(b"\x00\x00\x00\x01\x01", b"\x02", b"\x06\xed\xa0\x80\x01"), 1),
+}
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("name", MALFORMED)
+def test_malformed_body_is_corrupt(kernel: ModuleType, name: str) -> None:
+    body, count = MALFORMED[name]
+    with pytest.raises(CorruptBatch):
+        read_all(kernel, body, count)
+    # A bad record behind a good one, too.
+    with pytest.raises(CorruptBatch):
+        read_all(kernel, EMPTY + body, count + 1)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_well_formed_body_is_not(kernel: ModuleType) -> None:
+    read_all(kernel, EMPTY * 3, 3)
+    read_all(kernel, b"", 0)
+    # Apache reads any attributes byte and varints that are longer than they need be.
+    read_all(kernel, record_bytes(b"\xff\x80\x00\x80\x80\x00\x81\x00\x81\x80\x00\x80\x00"), 1)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_bits_beyond_a_java_number_are_dropped(kernel: ModuleType) -> None:
+    body = record_bytes(b"\x00", b"\x80" * 9 + b"\x7f", b"\x80" * 4 + b"\x7f", EMPTY[4:])
+    found = kernel.scan(body, 1)
+    assert found.max_timestamp_delta == 2**62
+    assert found.last_offset_delta == 0xF0000000 >> 1
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_scan_sums_up(kernel: ModuleType) -> None:
+    records: list[RecordInput] = [(10, b"k", b"v", ()), (12, None, b"v", ()), (12, b"k", None, ()), (9, None, None, ())]
+    body = kernel.encode(records, 10)
+    assert kernel.scan(body, 4, True) == (4, 0, 3, True, 2, 1, 2, [1, 3])
+    assert kernel.scan(body, 4) == (4, 0, 3, True, 2, 1, 2, [])
+    gaps = kernel.encode(records, 100, [5, 6, 9, 7])
+    assert kernel.scan(gaps, 4) == (4, 5, 7, False, -88, 1, 2, [])
+    assert kernel.scan(kernel.encode(records, 10, [0, 1, 2, 4]), 4).is_consecutive is False
+    assert kernel.scan(b"", 0) == (0, 0, -1, True, 0, -1, 0, [])
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_all_timestamps_below_the_base_have_a_maximum(kernel: ModuleType) -> None:
+    body = kernel.encode([(MIN_INT64, None, None, ()), (MIN_INT64, None, None, ())], 0)
+    assert kernel.scan(body, 2)[4:6] == (MIN_INT64, 0)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_timestamps_and_offsets_wrap_as_java_longs_do(kernel: ModuleType) -> None:
+    body = kernel.encode([(MIN_INT64, b"", b"", ())], MAX_INT64)
+    assert body[2:3] == encode_varlong(1)
+    [record] = kernel.decode(body, 1, 0, MAX_INT64, None)
+    assert record.timestamp_ms == MIN_INT64
+    body = kernel.encode([(0, None, None, ())] * 2, 0, [0, 2**31 - 1])
+    assert [record.offset for record in kernel.decode(body, 2, MAX_INT64, 0, None)] == [
+        MAX_INT64,
+        MIN_INT64 + 2**31 - 2,
+    ]
+    columns = kernel.decode_columns([Part(body, 2, MAX_INT64, 0, None)])
+    assert list(memoryview(columns.offsets).cast("q")) == [MAX_INT64, MIN_INT64 + 2**31 - 2]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_append_time_counts_for_every_record(kernel: ModuleType) -> None:
+    body = kernel.encode([(1, None, None, ()), (2, None, None, ())], 0)
+    assert [record.timestamp_ms for record in kernel.decode(body, 2, 0, 0, 77)] == [77, 77]
+    columns = kernel.decode_columns([Part(body, 2, 0, 0, 77), Part(body, 2, 0, 0, None)])
+    assert list(memoryview(columns.timestamps).cast("q")) == [77, 77, 1, 2]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_records_are_of_the_shared_type_with_plain_bytes(kernel: ModuleType) -> None:
+    body = kernel.encode([(1, bytearray(b"k"), memoryview(b"v"), [("h", None), ("ü", b"x")])], 0)
+    [record] = kernel.decode(memoryview(body), 1, 3, 0, None)
+    assert type(record) is Record
+    assert record == Record(3, 1, b"k", b"v", (("h", None), ("ü", b"x")))
+    assert [type(field) for field in record] == [int, int, bytes, bytes, tuple]
+    assert record._replace(offset=4).offset == 4
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize(
+    ("record", "error"),
+    [
+        ((2**63, None, None, ()), OverflowError),
+        ((-(2**63) - 1, None, None, ()), OverflowError),
+        (("1", None, None, ()), TypeError),
+        ((1, 5, None, ()), TypeError),
+        ((1, "key", None, ()), TypeError),
+        ((1, None, 5, ()), TypeError),
+        ((1, None, None, ((b"name", b""),)), (TypeError, AttributeError)),
+        ((1, None, None, (("name", 7),)), TypeError),
+        ((1, None, None, (("name", "x"),)), TypeError),
+        ((1, None, None, (("\ud800", b""),)), UnicodeEncodeError),
+        ((1, None, None), ValueError),
+        ((1, None, None, (), None), ValueError),
+    ],
+)
+def test_what_cannot_be_written_is_refused(
+    kernel: ModuleType, record: object, error: type[Exception] | tuple[type[Exception], ...]
+) -> None:
+    with pytest.raises(error):
+        kernel.encode([(0, b"k", b"v", ()), record], 0)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("deltas", [[2**31], [-(2**31) - 1], [0, 1], []])
+def test_offset_deltas_are_32_bits_and_one_a_record(kernel: ModuleType, deltas: list[int]) -> None:
+    with pytest.raises((OverflowError, ValueError)):
+        kernel.encode([(0, None, None, ())], 0, deltas)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_large_fields_grow_the_output(kernel: ModuleType) -> None:
+    records: list[RecordInput] = [(0, b"k" * 70_000, b"v" * 3_000_000, [("h" * 300, b"x" * 20_000)])] * 3
+    body = kernel.encode(records, 0)
+    assert [record[1:] for record in kernel.decode(body, 3, 0, 0, None)] == [
+        (0, b"k" * 70_000, b"v" * 3_000_000, (("h" * 300, b"x" * 20_000),))
+    ] * 3
+
+
+def test_compiled_records_cost_the_collector_nothing() -> None:
+    body = _kernel.encode([(0, b"k", b"v", [("h", b"x")])] * 10, 0)
+    records = _kernel.decode(body, 10, 0, 0, None)
+    assert not any(gc.is_tracked(record) or gc.is_tracked(record.headers) for record in records)
+    gc.collect()
+    assert records[9].headers == (("h", b"x"),)
+
+
+def test_compiled_kernel_leaks_no_references() -> None:
+    key, value, name = bytes(bytearray(b"key 1")), bytes(bytearray(b"value")), "".join(["he", "ader"])
+    before = [sys.getrefcount(thing) for thing in (key, value, name)]
+    records = [(0, key, value, [(name, value)])]
+    for _ in range(50):
+        body = _kernel.encode(records, 0)
+        for broken in (body[:-1], body + b"\x00", body[:9]):
+            with pytest.raises(CorruptBatch):
+                _kernel.decode(broken, 1, 0, 0, None)
+        with pytest.raises(TypeError):
+            _kernel.encode(cast(list[RecordInput], [*records, (0, key, 5, ())]), 0)
+        _kernel.decode_columns([Part(body, 1, 0, 0, None)])
+    del records
+    assert [sys.getrefcount(thing) for thing in (key, value, name)] == before
+
+
+def test_a_failed_read_lets_go_of_the_buffer() -> None:
+    body = bytearray(EMPTY[:-1] + b"\x02")
+    for read in (
+        lambda: _kernel.scan(body, 1),
+        lambda: _kernel.decode(body, 1, 0, 0, None),
+        lambda: _kernel.decode_columns([Part(body, 1, 0, 0, None)]),
+    ):
+        with pytest.raises(CorruptBatch):
+            read()
+    body.append(0)

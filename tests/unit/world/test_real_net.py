@@ -1,0 +1,136 @@
+"""Real sockets on both event loops."""
+
+import asyncio
+import socket
+
+import pytest
+
+from penstock.world import real_net
+from penstock.world.real_net import Address, RealNet, bind_all
+from tests.unit.echo import EchoClient, EchoServer
+from tests.unit.world.loops import LOOPS, run_on
+
+IPV4 = Address(socket.AF_INET, "127.0.0.1", ())
+IPV6 = Address(socket.AF_INET6, "::1", (0, 0))
+
+
+def has_ipv6() -> bool:
+    try:
+        with socket.socket(socket.AF_INET6) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
+
+
+needs_ipv6 = pytest.mark.skipif(not has_ipv6(), reason="no IPv6 on this machine")
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", ""])
+def test_bytes_go_to_a_free_port_and_back_without_delay(loop: str, host: str) -> None:
+    async def main() -> None:
+        net = RealNet()
+        servers: list[EchoServer] = []
+
+        def accept() -> EchoServer:
+            servers.append(EchoServer())
+            return servers[-1]
+
+        listener = await net.listen(host, 0, accept)
+        assert listener.port > 0
+        client = EchoClient()
+        transport = await net.connect(host or "localhost", listener.port, lambda: client)
+        transport.writelines([b"he", b"llo"])
+        assert await client.expect(5) == b"hello"
+        for end in (transport, servers[0].transport):
+            option = end.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+            assert option != 0
+        listener.close()
+        transport.write(b" again")
+        assert await client.expect(11) == b"hello again"
+        with pytest.raises(OSError):
+            await net.connect("127.0.0.1", listener.port, EchoClient)
+        transport.close()
+        assert await client.wait_lost() is None
+        while not servers[0].lost:
+            await asyncio.sleep(0.001)
+
+    run_on(loop, main())
+
+
+@needs_ipv6
+@pytest.mark.parametrize("loop", LOOPS)
+def test_both_families_of_a_name_get_the_same_free_port(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def both(host: str) -> list[Address]:
+        return [IPV6, IPV4]
+
+    monkeypatch.setattr(real_net, "resolve", both)
+
+    async def main() -> None:
+        net = RealNet()
+        listener = await net.listen("localhost", 0, EchoServer)
+        for host in ("127.0.0.1", "::1"):
+            client = EchoClient()
+            transport = await net.connect(host, listener.port, lambda made=client: made)  # type: ignore[misc]
+            transport.write(b"hello")
+            assert await client.expect(5) == b"hello"
+            transport.abort()
+            await client.wait_lost()
+        listener.close()
+
+    run_on(loop, main())
+
+
+@needs_ipv6
+def test_a_port_taken_in_one_family_is_not_chosen() -> None:
+    taken = socket.socket(socket.AF_INET)
+    taken.bind(("127.0.0.1", 0))
+    taken.listen()
+    port = taken.getsockname()[1]
+    with pytest.raises(OSError):
+        bind_all([IPV6, IPV4], port)
+    # Nothing of the failed attempt stays bound.
+    with socket.socket(socket.AF_INET6) as free:
+        free.bind(("::1", port))
+    taken.close()
+
+
+def test_a_free_port_is_looked_for_again_when_the_second_family_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    attempts: list[int] = []
+    bind = real_net._bind
+
+    def second_refuses_twice(address: Address, port: int, *, ipv6_only: bool) -> socket.socket:
+        if port:
+            attempts.append(port)
+            if len(attempts) <= 2:
+                raise OSError(real_net.errno.EADDRINUSE, "Address already in use")
+        return bind(address, port, ipv6_only=ipv6_only)
+
+    monkeypatch.setattr(real_net, "_bind", second_refuses_twice)
+    first, second = bind_all([IPV4, Address(socket.AF_INET, "127.0.0.2", ())], 0)
+    assert first.getsockname()[1] == second.getsockname()[1] == attempts[-1]
+    assert len(attempts) == 3
+    first.close()
+    second.close()
+
+
+def test_a_family_that_the_machine_lacks_is_left_out() -> None:
+    missing = Address(socket.AF_INET, "192.0.2.1", ())
+    (bound,) = bind_all([missing, IPV4], 0)
+    assert bound.getsockname()[0] == "127.0.0.1"
+    bound.close()
+    with pytest.raises(OSError):
+        bind_all([missing], 0)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_taken_port_is_refused(loop: str) -> None:
+    async def main() -> None:
+        net = RealNet()
+        listener = await net.listen("127.0.0.1", 0, EchoServer)
+        with pytest.raises(OSError):
+            await net.listen("127.0.0.1", listener.port, EchoServer)
+        listener.close()
+
+    run_on(loop, main())
