@@ -6,8 +6,8 @@ from penstock.records import _kernel, pure
 from penstock.records.record import Part, RecordInput
 
 TOTAL = 1_000_000
-BATCH = 20_000
-NAMES = ("a", "trace-id", "größe", "", "content-type-of-the-value")
+BATCH = 5_000
+NAMES = ("trace-id", "größe", "")
 
 
 def test_kernel_and_twin_agree_on_a_million_records() -> None:
@@ -28,16 +28,16 @@ def test_kernel_and_twin_agree_on_a_million_records() -> None:
 def random_records(source: random.Random) -> list[RecordInput]:
     """A batch of records; sizes, nulls, headers and time steps vary, and slices of one pool make it fast."""
     pool = source.randbytes(1 << 16)
-    numbers = iter(memoryview(source.randbytes(16 * BATCH)).cast("H"))
+    numbers = iter(memoryview(source.randbytes(8 * BATCH)).cast("H"))
     records: list[RecordInput] = []
     now_ms = source.randrange(2**41)
     for step, at, size, shape in zip(numbers, numbers, numbers, numbers):
         key = None if shape % 5 == 0 else pool[at : at + shape % 31]
         value = None if shape % 11 == 0 else pool[at : at + (size if shape % 499 == 0 else size % 150)]
-        headers = tuple((NAMES[i], None if i == shape % 7 else pool[at : at + i]) for i in range(shape % 13 % 6 // 2))
-        now_ms += step - 30_000 if shape % 3 else 0
-        if shape % 997 == 0:
-            now_ms = source.randrange(-(2**63), 2**63)
-        now_ms = max(-(2**63), min(now_ms, 2**63 - 1))
-        records.append((now_ms, key, value, headers))
+        headers: tuple[tuple[str, bytes | None], ...] = ()
+        if shape % 8 == 0:
+            headers = tuple((name, None if step & 1 else pool[at : at + 9]) for name in NAMES[: shape % 3 + 1])
+        now_ms += step - 30_000 if shape % 7 == 0 else step & 3
+        timestamp_ms = source.randrange(-(2**63), 2**63) if shape % 97 == 0 else now_ms
+        records.append((timestamp_ms, key, value, headers))
     return records

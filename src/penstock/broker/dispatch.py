@@ -10,7 +10,7 @@ from penstock.broker.route import Request, Route
 from penstock.model.errors import ErrorCode
 from penstock.net.connection import CloseConnection, Reply, ServerConnection
 from penstock.protocol.api import ApiKey, request_class, response_class
-from penstock.protocol.codec import decode, decoder_of, encode, encoder_of
+from penstock.protocol.codec import decode_prefix, decoder_of, encode, encoder_of
 from penstock.protocol.errors import CodecError
 from penstock.protocol.headers import (
     RequestHeader,
@@ -42,7 +42,8 @@ class Dispatcher:
                 return _unsupported(header, route)
             if header.api_version >= route.flexible_since:
                 header.body = skip_tags(frame, header.body)
-            message = decode(route.message, header.api_version, frame[header.body :])
+            # Bytes after the message are ignored, as Apache does: librdkafka sends some after a MetadataRequest.
+            message, _ = decode_prefix(route.message, header.api_version, frame, header.body)
         except CodecError as error:
             raise CloseConnection(str(error)) from error
         request = Request(header.api_version, header.client_id, connection.peer, self._broker, self._routes)

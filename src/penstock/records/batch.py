@@ -205,22 +205,23 @@ def parse_produced(buffer: Buffer) -> BatchView:
 
     What depends on the topic is left to the caller: size limits, timestamps, keys on compacted topics.
     """
-    if len(buffer) < HEADER_SIZE:
+    available = len(buffer)
+    if available < HEADER_SIZE:
         _refuse_shape(buffer)
     view = BatchView(buffer)
-    if view.magic != MAGIC or view.batch_length != len(buffer) - LENGTH_OVERHEAD:
+    if view.magic != MAGIC or view.batch_length != available - LENGTH_OVERHEAD:
         _refuse_shape(buffer)
     if crc32c(memoryview(buffer)[CRC_START:]) != view.crc:
         raise CorruptBatch("checksum of the batch does not match")
     count = view.record_count
     if count <= 0 or count != view.last_offset_delta + 1:
         raise InvalidRecord(f"{count} records with a last offset delta of {view.last_offset_delta}")
-    attributes = view.attributes
-    if attributes & CONTROL_BIT:
-        raise InvalidRecord("clients may not write control batches")
     if view.producer_id != NO_PRODUCER_ID and view.base_sequence < 0:
         raise InvalidRecord(f"producer {view.producer_id} sent the sequence number {view.base_sequence}")
-    codec_of(attributes)
+    if view.attributes:
+        if view.attributes & CONTROL_BIT:
+            raise InvalidRecord("clients may not write control batches")
+        codec_of(view.attributes)
     return view
 
 

@@ -1,0 +1,87 @@
+"""A real broker in a process of its own, for tests."""
+
+import os
+import re
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+START_SECONDS = 20
+STOP_SECONDS = 10
+
+
+class BrokerProcess:
+    """`penstock serve` on a free port, with poisoned receive buffers so that a view kept too long shows."""
+
+    def __init__(self, data_directory: Path, *settings: str, port: int = 0) -> None:
+        self.data_directory = data_directory
+        self.log_path = data_directory.with_name(data_directory.name + ".log")
+        self._settings = settings
+        self._port = port
+        self._process: subprocess.Popen[str] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        return f"localhost:{self._port}"
+
+    @property
+    def port(self) -> int:
+        return self._port
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def log(self) -> str:
+        return self.log_path.read_text()
+
+    def start(self) -> "BrokerProcess":
+        command = [sys.executable, "-m", "penstock", "serve", "--data-dir", str(self.data_directory)]
+        command += ["--listen", f"localhost:{self._port}", "--set", "penstock.poison.buffers=true"]
+        for setting in self._settings:
+            command += ["--set", setting]
+        with self.log_path.open("a") as log:
+            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
+        line = self._first_line()
+        found = re.fullmatch(r"penstock: broker 1 listening on localhost:(\d+)", line)
+        if found is None:
+            self.kill()
+            raise AssertionError(f"the broker said {line!r} instead of listening; its log:\n{self.log}")
+        self._port = int(found[1])
+        return self
+
+    def stop(self) -> int:
+        """End it as an operator would; returns the exit code."""
+        return self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it as a crash would."""
+        self._end(signal.SIGKILL)
+
+    def _end(self, number: signal.Signals) -> int:
+        assert self._process is not None
+        if self._process.poll() is None:
+            os.kill(self._process.pid, number)
+        try:
+            return self._process.wait(STOP_SECONDS)
+        finally:
+            if self._process.poll() is None:
+                self._process.kill()
+                self._process.wait()
+            if self._process.stdout is not None:
+                self._process.stdout.close()
+
+    def _first_line(self) -> str:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        deadline = time.monotonic() + START_SECONDS
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._process.stdout, selectors.EVENT_READ)
+            if not selector.select(deadline - time.monotonic()):
+                return ""
+        return self._process.stdout.readline().rstrip("\n")
