@@ -74,9 +74,7 @@ def live_pairs(cls: type[Struct], peer: type[Any], version: int) -> list[tuple[F
 
 
 def random_struct(chance: random.Random, cls: type[Any], peer: type[Any], version: int) -> Any:
-    values = {
-        spec.name: random_field(chance, spec, field, version) for spec, field in live_pairs(cls, peer, version)
-    }
+    values = {spec.name: random_field(chance, spec, field, version) for spec, field in live_pairs(cls, peer, version)}
     absent = {
         spec.name: (spec.default_factory() if spec.default_factory else spec.default)
         for spec in fields_of(cls)

@@ -11,6 +11,7 @@ class EchoServer(asyncio.BufferedProtocol):
         self.transport: asyncio.Transport
         self.lost: list[Exception | None] = []
         self.pauses = 0
+        self._over = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -31,6 +32,11 @@ class EchoServer(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.lost.append(exc)
+        self._over.set()
+
+    async def wait_lost(self) -> Exception | None:
+        await self._over.wait()
+        return self.lost[0]
 
 
 class EchoClient(asyncio.BufferedProtocol):

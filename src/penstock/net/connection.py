@@ -106,9 +106,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._handle_frames()
 
     def eof_received(self) -> bool:
-        # Requests that came before the end still get their replies, as long as the client listens.
-        self._is_draining = True
-        return bool(self._in_progress or self._outgoing)
+        # As Apache does: a client that stops sending has left, and what it waited for need not be kept.
+        return False
 
     def pause_writing(self) -> None:
         self._is_writing_paused = True

@@ -1,4 +1,4 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: language_level=3, cdivision=True
 """The record kernel, compiled: checks, writes and reads record sections through typed pointers.
 
 Its twin `pure.py` has the same functions with the same results; the tests hold the two together. Every read is
@@ -29,6 +29,17 @@ cdef extern from "Python.h":
     PyObject* new_bytes "PyBytes_FromStringAndSize"(const char* data, Py_ssize_t size) except NULL
     int resize_bytes "_PyBytes_Resize"(PyObject** instance, Py_ssize_t size) except -1
     uint8_t* start_of_bytes "(uint8_t *)PyBytes_AS_STRING"(PyObject* instance)
+
+cdef extern from *:
+    """
+    #if PY_VERSION_HEX >= 0x030E0000
+    #define FORGET_HASH(row) (((PyTupleObject *)(row))->ob_hash = -1)
+    #else
+    #define FORGET_HASH(row) ((void)0)
+    #endif
+    """
+    # Tuples cache their hash since Python 3.14, and -1 stands for "not yet known".
+    void forget_hash "FORGET_HASH"(object row)
 
 cdef Py_ssize_t smallest_record = SMALLEST_RECORD
 cdef object record_type = Record
@@ -350,6 +361,7 @@ cdef int refuse(Py_ssize_t index, const char* reason) except -1:
 cdef inline object new_record(int64_t offset, object timestamp, object key, object value, tuple headers):
     cdef object row, number = offset
     row = PyType_GenericAlloc(<PyTypeObject*>record_type, 5)
+    forget_hash(row)
     set_item(row, 0, number)
     set_item(row, 1, timestamp)
     set_item(row, 2, key)

@@ -59,25 +59,25 @@ def build_batch(
     keeps the gaps (offset_deltas), the end of the old batch (last_offset_delta), and sets the delete horizon. A batch
     without records, which compaction leaves behind to keep a producer's state, is a header alone.
     """
-    attributes = int(codec) if records else int(Codec.NONE)
-    if is_transactional:
-        attributes |= TRANSACTIONAL_BIT
-    if is_control:
-        attributes |= CONTROL_BIT
-    if base_timestamp is None:
-        base_timestamp = records[0][0] if records else NO_TIMESTAMP
     if delete_horizon_ms is not None:
-        attributes |= DELETE_HORIZON_BIT
         base_timestamp = delete_horizon_ms
-    if max_timestamp is None:
-        max_timestamp = max(map(_timestamp_of, records), default=NO_TIMESTAMP)
+    elif base_timestamp is None:
+        base_timestamp = records[0][0] if records else NO_TIMESTAMP
     if log_append_time_ms is not None:
-        attributes |= TIMESTAMP_TYPE_BIT
         max_timestamp = log_append_time_ms
+    elif max_timestamp is None:
+        max_timestamp = max(map(_timestamp_of, records), default=NO_TIMESTAMP)
     if last_offset_delta is None:
         last_offset_delta = offset_deltas[-1] if offset_deltas else max(len(records) - 1, 0)
     body = encode(records, base_timestamp, offset_deltas)
-    if attributes & 0x07:
+    attributes = (
+        is_transactional * TRANSACTIONAL_BIT
+        | is_control * CONTROL_BIT
+        | (log_append_time_ms is not None) * TIMESTAMP_TYPE_BIT
+        | (delete_horizon_ms is not None) * DELETE_HORIZON_BIT
+    )
+    if records and codec is not Codec.NONE:
+        attributes |= codec
         body = compress(codec, body, level)
     header = bytearray(HEADER_SIZE)
     HEADER.pack_into(

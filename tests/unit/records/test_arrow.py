@@ -26,7 +26,8 @@ RECORDS: list[RecordInput] = [
     (1001, None, b"value", [("one", b"1"), ("zwölf", None), ("", b"")]),
     (1002, b"", None, ()),
     (1003, None, None, [("two", b"2")]),
-] + [(1004 + i, b"k%d" % i, b"v%d" % i, ()) for i in range(20)]
+    *((1004 + i, b"k%d" % i, b"v%d" % i, ()) for i in range(20)),
+]
 
 
 def rows(table: pa.RecordBatch) -> list[Record]:

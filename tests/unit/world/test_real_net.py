@@ -1,14 +1,14 @@
 """Real sockets on both event loops."""
 
-import asyncio
+import errno
 import socket
 
 import pytest
+from tests.unit.echo import EchoClient, EchoServer
+from tests.unit.world.loops import LOOPS, run_on
 
 from penstock.world import real_net
 from penstock.world.real_net import Address, RealNet, bind_all
-from tests.unit.echo import EchoClient, EchoServer
-from tests.unit.world.loops import LOOPS, run_on
 
 IPV4 = Address(socket.AF_INET, "127.0.0.1", ())
 IPV6 = Address(socket.AF_INET6, "::1", (0, 0))
@@ -53,8 +53,7 @@ def test_bytes_go_to_a_free_port_and_back_without_delay(loop: str, host: str) ->
             await net.connect("127.0.0.1", listener.port, EchoClient)
         transport.close()
         assert await client.wait_lost() is None
-        while not servers[0].lost:
-            await asyncio.sleep(0.001)
+        assert await servers[0].wait_lost() is None
 
     run_on(loop, main())
 
@@ -104,7 +103,7 @@ def test_a_free_port_is_looked_for_again_when_the_second_family_refuses(monkeypa
         if port:
             attempts.append(port)
             if len(attempts) <= 2:
-                raise OSError(real_net.errno.EADDRINUSE, "Address already in use")
+                raise OSError(errno.EADDRINUSE, "Address already in use")
         return bind(address, port, ipv6_only=ipv6_only)
 
     monkeypatch.setattr(real_net, "_bind", second_refuses_twice)

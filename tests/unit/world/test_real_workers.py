@@ -4,13 +4,14 @@ import asyncio
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.unit.world.loops import LOOPS, run_on
 
 from penstock.world.real_workers import RealWorkers
 from penstock.world.workers import WorkerError
-from tests.unit.world.loops import LOOPS, run_on
 
 TASKS = "tests.unit.world.worker_tasks"
 
@@ -28,15 +29,23 @@ def is_running(pid: int) -> bool:
         return False
 
 
+def pid_in(path: Path) -> int | None:
+    text = path.read_text() if path.exists() else ""
+    return int(text) if text else None
+
+
 async def wait_gone(pid: int) -> None:
-    while is_running(pid):
-        await asyncio.sleep(0.005)
+    await wait_until(lambda: not is_running(pid))
 
 
 async def wait_for_pid(path: Path) -> int:
-    while not path.exists() or not path.read_text():
+    await wait_until(lambda: pid_in(path) is not None)
+    return pid_in(path) or 0
+
+
+async def wait_until(is_true: Callable[[], bool]) -> None:
+    while not is_true():  # noqa: ASYNC110 - another process cannot set an Event
         await asyncio.sleep(0.005)
-    return int(path.read_text())
 
 
 @pytest.mark.parametrize("loop", LOOPS)
