@@ -1,6 +1,7 @@
 """An echo server and a client in the shape of Penstock's connections: buffered protocols with flow control."""
 
 import asyncio
+from typing import cast
 
 
 class EchoServer(asyncio.BufferedProtocol):
@@ -14,8 +15,8 @@ class EchoServer(asyncio.BufferedProtocol):
         self._over = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        # Not isinstance: uvloop's transports do not derive from asyncio's.
+        self.transport = cast("asyncio.Transport", transport)
 
     def get_buffer(self, sizehint: int) -> bytearray:
         return self._buffer

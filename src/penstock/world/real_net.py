@@ -108,7 +108,8 @@ def _bind_once(addresses: Sequence[Address], port: int) -> list[socket.socket]:
 
 
 def _bind(address: Address, port: int, *, ipv6_only: bool) -> socket.socket:
-    bound = socket.socket(address.family, socket.SOCK_STREAM)
+    # The protocol number counts: asyncio sets TCP_NODELAY only on sockets that name it, and accepted ones inherit it.
+    bound = socket.socket(address.family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if address.family == socket.AF_INET6:

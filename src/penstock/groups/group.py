@@ -1,0 +1,161 @@
+"""One group: its state, who belongs to it, who leads it, and the offsets it has committed."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from penstock.groups.member import Member, Protocols
+from penstock.model.errors import ErrorCode
+
+
+class State(Enum):
+    """Named as Kafka names them."""
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    """Waits for its members to join."""
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    """Waits for its leader's assignment."""
+    STABLE = "Stable"
+    DEAD = "Dead"
+    """Forgotten."""
+
+
+NEXT_STATES = {
+    State.EMPTY: (State.PREPARING_REBALANCE, State.DEAD),
+    State.PREPARING_REBALANCE: (State.COMPLETING_REBALANCE, State.EMPTY),
+    State.COMPLETING_REBALANCE: (State.STABLE, State.PREPARING_REBALANCE),
+    State.STABLE: (State.PREPARING_REBALANCE,),
+    State.DEAD: (),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedOffset:
+    offset: int
+    leader_epoch: int
+    metadata: str
+
+
+@dataclass(slots=True)
+class InitialDelay:
+    """The first rebalance waits for more members as long as they keep coming."""
+
+    remaining_ms: int
+    has_new_member: bool = False
+
+
+class Group:
+    """Membership only: what to do about it, and when, is decided elsewhere."""
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.state = State.EMPTY
+        self.generation = 0
+        self.protocol_type: str | None = None
+        self.protocol_name: str | None = None
+        self.leader: str | None = None
+        self.members: dict[str, Member] = {}
+        self.pending: dict[str, None] = {}
+        """Ids that were given out and have not joined yet (KIP-394)."""
+        self.initial_delay: InitialDelay | None = None
+        """Only while the first rebalance of an empty group is prepared."""
+        self.offsets: dict[str, dict[int, CommittedOffset]] = {}
+        self._static: dict[str, str] = {}
+        self._support: Counter[str] = Counter()
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    def move_to(self, state: State) -> None:
+        assert state in NEXT_STATES[self.state], f"{self.group_id}: {self.state} cannot become {state}"
+        self.state = state
+        if state is not State.PREPARING_REBALANCE:
+            self.initial_delay = None
+
+    def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
+        """Whether a member with these protocols could understand all the others."""
+        if self.state is State.EMPTY:
+            return bool(protocol_type) and any(True for _ in names)
+        return protocol_type == self.protocol_type and any(self._support[name] == len(self.members) for name in names)
+
+    def check_member(self, member_id: str, instance_id: str | None) -> ErrorCode:
+        if instance_id is not None:
+            current = self._static.get(instance_id)
+            if current is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            if current != member_id:
+                return ErrorCode.FENCED_INSTANCE_ID
+        return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
+
+    def static_member(self, instance_id: str) -> Member | None:
+        member_id = self._static.get(instance_id)
+        return None if member_id is None else self.members[member_id]
+
+    def add(self, member: Member, protocol_type: str) -> None:
+        if not self.members:
+            self.protocol_type = protocol_type
+        self.pending.pop(member.member_id, None)
+        self.members[member.member_id] = member
+        self._support.update(member.protocols.keys())
+        if member.instance_id is not None:
+            self._static[member.instance_id] = member.member_id
+        if self.leader is None:
+            self.leader = member.member_id
+
+    def remove(self, member: Member) -> None:
+        del self.members[member.member_id]
+        self._support -= Counter(member.protocols.keys())
+        if member.instance_id is not None:
+            del self._static[member.instance_id]
+        if self.leader == member.member_id:
+            self.leader = next(iter(self.members), None)
+
+    def update(
+        self, member: Member, protocols: Protocols, *, session_timeout_ms: int, rebalance_timeout_ms: int
+    ) -> None:
+        self._support -= Counter(member.protocols.keys())
+        self._support.update(protocols.keys())
+        member.protocols = protocols
+        member.session_timeout_ms = session_timeout_ms
+        member.rebalance_timeout_ms = rebalance_timeout_ms
+
+    def replace_static(self, old: Member, new_member_id: str) -> Member:
+        """Give a static member's place, its lead and its assignment to its successor."""
+        assert old.instance_id is not None
+        new = replace(old, member_id=new_member_id, join_token=None, sync_token=None, is_new=False)
+        del self.members[old.member_id]
+        self.members[new_member_id] = new
+        self._static[old.instance_id] = new_member_id
+        if self.leader == old.member_id:
+            self.leader = new_member_id
+        return new
+
+    def have_all_joined(self) -> bool:
+        return not self.pending and all(member.join_token is not None for member in self.members.values())
+
+    def elect_leader(self) -> bool:
+        """The leader stays if it joined, else the first who did follows; False if nobody did."""
+        if self.leader is None:
+            return False
+        if self.members[self.leader].join_token is not None:
+            return True
+        joined = (member.member_id for member in self.members.values() if member.join_token is not None)
+        follower = next(joined, None)
+        if follower is not None:
+            self.leader = follower
+        return follower is not None
+
+    def start_generation(self) -> None:
+        self.generation += 1
+        self.protocol_name = self.choose_protocol() if self.members else None
+        self.move_to(State.COMPLETING_REBALANCE if self.members else State.EMPTY)
+
+    def choose_protocol(self) -> str:
+        """Every member votes for the protocol it prefers among those that all of them know."""
+        candidates = [name for name, count in self._support.items() if count == len(self.members)]
+        assert candidates, "a member without a common protocol was let in"
+        votes = Counter(member.vote(candidates) for member in self.members.values())
+        return votes.most_common(1)[0][0]

@@ -1,0 +1,353 @@
+"""All groups of a coordinator: requests come in with the time, replies go out when their time has come."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from penstock.groups.group import CommittedOffset, Group, State
+from penstock.groups.member import Member, Token, protocols_of
+from penstock.groups.rebalance import Rebalance, Reply, Timer, TimerKind, joined, refused_join, refused_sync, synced
+from penstock.groups.settings import GroupSettings
+from penstock.groups.timers import Timers
+from penstock.model.errors import ErrorCode
+from penstock.protocol.messages.heartbeat import HeartbeatRequest
+from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from penstock.protocol.messages.leave_group import MemberIdentity
+from penstock.protocol.messages.offset_commit import OffsetCommitRequest
+from penstock.protocol.messages.sync_group import SyncGroupRequest
+
+NO_GENERATION = -1
+
+HEARTBEAT_ANSWERS = {
+    State.PREPARING_REBALANCE: ErrorCode.REBALANCE_IN_PROGRESS,
+    State.COMPLETING_REBALANCE: ErrorCode.NONE,
+    State.STABLE: ErrorCode.NONE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Joiner:
+    """What a JoinGroup's version and header say about its client."""
+
+    client_id: str
+    needs_member_id_first: bool
+    """Takes MEMBER_ID_REQUIRED for an answer (version 4, KIP-394)."""
+    can_skip_assignment: bool
+    """A leader that returns may be told that nothing is to be assigned (version 9, KIP-814)."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewOffset:
+    topic: str
+    partition: int
+    committed: CommittedOffset
+
+
+class Groups:
+    """Every operation takes the time; what it makes of parked requests is had from `take_output`."""
+
+    def __init__(self, settings: GroupSettings, random_bytes: Callable[[int], bytes]) -> None:
+        self._settings = settings
+        self._random_bytes = random_bytes
+        self._timers: Timers[Timer] = Timers()
+        self._rebalance = Rebalance(settings, self._timers)
+        self._groups: dict[str, Group] = {}
+
+    def find(self, group_id: str) -> Group | None:
+        return self._groups.get(group_id)
+
+    def take_output(self) -> list[tuple[Token, Reply]]:
+        """Replies that are due, each with the token its request came with."""
+        output, self._rebalance.output = self._rebalance.output, []
+        return output
+
+    def deadline_ms(self) -> int | None:
+        """When `expire` has something to do."""
+        return self._timers.deadline_ms()
+
+    def expire(self, now_ms: int) -> None:
+        """Do what is due: end sessions, go on without those who are late."""
+        while (timer := self._timers.pop_due(now_ms)) is not None:
+            self._expire(timer, self._groups[timer.group_id], now_ms)
+
+    def resign(self) -> None:
+        """Send every waiting member to another coordinator, or to this one's successor."""
+        for group in self._groups.values():
+            for member in group.members.values():
+                refusal = refused_join(member.member_id, ErrorCode.NOT_COORDINATOR)
+                self._rebalance.answer_join(member, refusal)
+                self._rebalance.answer_sync(member, refused_sync(ErrorCode.NOT_COORDINATOR))
+
+    def join(self, token: Token, request: JoinGroupRequest, joiner: Joiner, now_ms: int) -> None:
+        """JoinGroup; the reply may have to wait until all members have joined."""
+        reply = self._join(token, request, joiner, now_ms)
+        if reply is not None:
+            self._rebalance.output.append((token, reply))
+
+    def sync(self, token: Token, request: SyncGroupRequest, now_ms: int) -> None:
+        """SyncGroup; the reply may have to wait for the leader's assignment."""
+        group = self._groups.get(request.group_id)
+        refusal = _check_sync(group, request)
+        if group is None or refusal:
+            self._rebalance.output.append((token, refused_sync(refusal)))
+            return
+        member = group.members[request.member_id]
+        self._rebalance.note_sync(group, member)
+        if group.state is State.STABLE:
+            self._rebalance.output.append((token, synced(group, member)))
+            return
+        self._rebalance.park_sync(member, token)
+        if member.member_id == group.leader:
+            assignments = {assignment.member_id: assignment.assignment for assignment in request.assignments}
+            self._rebalance.assign(group, assignments, now_ms)
+
+    def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
+        if not request.group_id:
+            return ErrorCode.INVALID_GROUP_ID
+        group = self._groups.get(request.group_id)
+        if group is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        refusal = group.check_member(request.member_id, request.group_instance_id)
+        if refusal:
+            return refusal
+        if request.generation_id != group.generation:
+            return ErrorCode.ILLEGAL_GENERATION
+        self._rebalance.restart_session(group, group.members[request.member_id], now_ms)
+        return HEARTBEAT_ANSWERS[group.state]
+
+    def leave(self, group_id: str, leaving: Sequence[MemberIdentity], now_ms: int) -> list[ErrorCode]:
+        """LeaveGroup for one or many; one code for each, in their order."""
+        if not group_id:
+            return [ErrorCode.INVALID_GROUP_ID] * len(leaving)
+        group = self._groups.get(group_id)
+        if group is None:
+            return [ErrorCode.UNKNOWN_MEMBER_ID] * len(leaving)
+        count = len(group.members)
+        codes = [self._leave(group, identity, now_ms) for identity in leaving]
+        if len(group.members) < count:
+            self._rebalance.prepare_or_go_on(group, f"{count - len(group.members)} members left", now_ms)
+        else:
+            self._rebalance.complete_join_if_all_joined(group, now_ms)
+        return codes
+
+    def commit(self, request: OffsetCommitRequest, offsets: Sequence[NewOffset], now_ms: int) -> list[ErrorCode]:
+        """Keep offsets whose topics the caller has looked up; one code for each, in their order.
+
+        GROUP_ID_NOT_FOUND is for versions from 9 on; clients of older ones know ILLEGAL_GENERATION instead.
+        """
+        group = self._groups.get(request.group_id)
+        if group is None:
+            if request.generation_id_or_member_epoch > NO_GENERATION:
+                return [ErrorCode.GROUP_ID_NOT_FOUND] * len(offsets)
+            # A consumer that assigns itself its partitions uses the group as a place to keep offsets.
+            group = self._create(request.group_id, now_ms)
+        refusal = _check_commit(group, request)
+        if refusal:
+            return [refusal] * len(offsets)
+        member = group.members.get(request.member_id)
+        if member is not None:
+            self._rebalance.restart_session(group, member, now_ms)
+        return [self._keep(group, new) for new in offsets]
+
+    def _join(self, token: Token, request: JoinGroupRequest, joiner: Joiner, now_ms: int) -> JoinGroupResponse | None:
+        """The reply, if it can be given at once."""
+        settings = self._settings
+        if not request.group_id:
+            return refused_join(request.member_id, ErrorCode.INVALID_GROUP_ID)
+        if not settings.min_session_timeout_ms <= request.session_timeout_ms <= settings.max_session_timeout_ms:
+            return refused_join(request.member_id, ErrorCode.INVALID_SESSION_TIMEOUT)
+        group = self._groups.get(request.group_id)
+        if group is None:
+            if request.member_id:
+                return refused_join(request.member_id, ErrorCode.UNKNOWN_MEMBER_ID)
+            group = self._create(request.group_id, now_ms)
+        if not self._has_room(group, request.member_id):
+            self._turn_away(group, request.member_id, now_ms)
+            return refused_join("", ErrorCode.GROUP_MAX_SIZE_REACHED)
+        if not group.supports(request.protocol_type, (protocol.name for protocol in request.protocols)):
+            return refused_join(request.member_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        if request.member_id:
+            return self._join_known(token, group, request, now_ms)
+        if request.group_instance_id is not None:
+            return self._join_static(token, group, request, joiner, now_ms)
+        return self._join_dynamic(token, group, request, joiner, now_ms)
+
+    def _join_dynamic(
+        self, token: Token, group: Group, request: JoinGroupRequest, joiner: Joiner, now_ms: int
+    ) -> JoinGroupResponse | None:
+        member_id = self._new_member_id(joiner.client_id)
+        if not joiner.needs_member_id_first:
+            self._rebalance.add(group, _new_member(member_id, request), request.protocol_type, token, now_ms)
+            return None
+        group.pending[member_id] = None
+        session = Timer(group.group_id, TimerKind.SESSION, member_id)
+        self._timers.set(session, now_ms + request.session_timeout_ms)
+        return refused_join(member_id, ErrorCode.MEMBER_ID_REQUIRED)
+
+    def _join_static(
+        self, token: Token, group: Group, request: JoinGroupRequest, joiner: Joiner, now_ms: int
+    ) -> JoinGroupResponse | None:
+        assert request.group_instance_id is not None
+        member_id = self._new_member_id(request.group_instance_id)
+        old = group.static_member(request.group_instance_id)
+        if old is None:
+            self._rebalance.add(group, _new_member(member_id, request), request.protocol_type, token, now_ms)
+            return None
+        leader = group.leader
+        new = self._replace_static(group, old, member_id, now_ms)
+        self._rebalance.park_join(group, new, request, protocols_of(request.protocols), token)
+        if group.state is not State.STABLE or group.choose_protocol() != group.protocol_name:
+            # While the leader assigns, it assigns to the id that has just gone: it must begin anew.
+            self._rebalance.prepare_or_go_on(group, f"{member_id} took the place of {old.member_id}", now_ms)
+            return None
+        new.join_token = None
+        reply = joined(group, new)
+        if joiner.can_skip_assignment:
+            reply.skip_assignment = new.member_id == group.leader
+        elif leader is not None:
+            # A leader that cannot skip the assignment must not take itself for the leader, or it would assign anew.
+            reply.leader, reply.members = leader, []
+        return reply
+
+    def _join_known(
+        self, token: Token, group: Group, request: JoinGroupRequest, now_ms: int
+    ) -> JoinGroupResponse | None:
+        if request.member_id in group.pending and request.group_instance_id is None:
+            member = _new_member(request.member_id, request)
+            self._rebalance.add(group, member, request.protocol_type, token, now_ms)
+            return None
+        refusal = group.check_member(request.member_id, request.group_instance_id)
+        if refusal:
+            return refused_join(request.member_id, refusal)
+        member = group.members[request.member_id]
+        protocols = protocols_of(request.protocols)
+        is_same = member.has_protocols(protocols)
+        # A leader that joins again has seen something that changes its assignment; others may have missed an answer.
+        leads_stable = group.state is State.STABLE and member.member_id == group.leader
+        if group.state is State.PREPARING_REBALANCE or leads_stable or not is_same:
+            self._rebalance.rejoin(group, member, request, protocols, token, now_ms)
+            return None
+        return joined(group, member)
+
+    def _replace_static(self, group: Group, old: Member, member_id: str, now_ms: int) -> Member:
+        """The instance has started again: whoever still speaks with the old id is fenced."""
+        self._rebalance.answer_join(old, refused_join(old.member_id, ErrorCode.FENCED_INSTANCE_ID))
+        self._rebalance.answer_sync(old, refused_sync(ErrorCode.FENCED_INSTANCE_ID))
+        self._timers.cancel(Timer(group.group_id, TimerKind.SESSION, old.member_id))
+        new = group.replace_static(old, member_id)
+        self._rebalance.restart_session(group, new, now_ms)
+        return new
+
+    def _has_room(self, group: Group, member_id: str) -> bool:
+        member = group.members.get(member_id)
+        if group.state is State.PREPARING_REBALANCE:
+            # Those who join again in time stay; who is last finds no room when the limit was lowered.
+            waiting = sum(other.join_token is not None for other in group.members.values())
+            return (member is not None and member.join_token is not None) or waiting < self._settings.max_size
+        return member is not None or len(group.members) < self._settings.max_size
+
+    def _turn_away(self, group: Group, member_id: str, now_ms: int) -> None:
+        self._drop_pending(group, member_id)
+        if member_id in group.members:
+            self._rebalance.remove(group, group.members[member_id])
+        self._rebalance.complete_join_if_all_joined(group, now_ms)
+
+    def _leave(self, group: Group, identity: MemberIdentity, now_ms: int) -> ErrorCode:
+        member_id = identity.member_id
+        if not member_id and identity.group_instance_id is not None:
+            # An administrator knows a static member by its instance only.
+            member = group.static_member(identity.group_instance_id)
+            if member is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            self._rebalance.remove(group, member)
+            return ErrorCode.NONE
+        if member_id in group.pending:
+            self._drop_pending(group, member_id)
+            self._rebalance.rest(group, now_ms)
+            return ErrorCode.NONE
+        refusal = group.check_member(member_id, identity.group_instance_id)
+        if not refusal:
+            self._rebalance.remove(group, group.members[member_id])
+        return refusal
+
+    def _keep(self, group: Group, new: NewOffset) -> ErrorCode:
+        if len(new.committed.metadata) > self._settings.max_offset_metadata_size:
+            return ErrorCode.OFFSET_METADATA_TOO_LARGE
+        group.offsets.setdefault(new.topic, {})[new.partition] = new.committed
+        return ErrorCode.NONE
+
+    def _expire(self, timer: Timer, group: Group, now_ms: int) -> None:
+        if timer.kind is TimerKind.JOIN:
+            self._rebalance.expire_join(group, now_ms)
+        elif timer.kind is TimerKind.SYNC:
+            self._rebalance.expire_sync(group, now_ms)
+        elif timer.kind is TimerKind.FORGET:
+            self._forget(group)
+        elif timer.member_id in group.pending:
+            self._drop_pending(group, timer.member_id)
+            self._rebalance.rest(group, now_ms)
+            self._rebalance.stop_waiting(group, now_ms)
+        else:
+            self._rebalance.expire_session(group, group.members[timer.member_id], now_ms)
+
+    def _drop_pending(self, group: Group, member_id: str) -> None:
+        if member_id in group.pending:
+            del group.pending[member_id]
+            self._timers.cancel(Timer(group.group_id, TimerKind.SESSION, member_id))
+
+    def _forget(self, group: Group) -> None:
+        if group.state is State.EMPTY and not group.pending and not group.offsets:
+            group.move_to(State.DEAD)
+            del self._groups[group.group_id]
+
+    def _create(self, group_id: str, now_ms: int) -> Group:
+        group = self._groups[group_id] = Group(group_id)
+        self._rebalance.rest(group, now_ms)
+        return group
+
+    def _new_member_id(self, prefix: str) -> str:
+        return f"{prefix}-{UUID(bytes=self._random_bytes(16), version=4)}"
+
+
+def _new_member(member_id: str, request: JoinGroupRequest) -> Member:
+    return Member(
+        member_id=member_id,
+        instance_id=request.group_instance_id,
+        session_timeout_ms=request.session_timeout_ms,
+        rebalance_timeout_ms=request.rebalance_timeout_ms,
+        protocols=protocols_of(request.protocols),
+    )
+
+
+def _check_sync(group: Group | None, request: SyncGroupRequest) -> ErrorCode:
+    if not request.group_id:
+        return ErrorCode.INVALID_GROUP_ID
+    if group is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    refusal = group.check_member(request.member_id, request.group_instance_id)
+    if refusal:
+        return refusal
+    if request.generation_id != group.generation:
+        return ErrorCode.ILLEGAL_GENERATION
+    if request.protocol_type not in (None, group.protocol_type):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if request.protocol_name not in (None, group.protocol_name):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if group.state is State.PREPARING_REBALANCE:
+        return ErrorCode.REBALANCE_IN_PROGRESS
+    return ErrorCode.NONE
+
+
+def _check_commit(group: Group, request: OffsetCommitRequest) -> ErrorCode:
+    generation = request.generation_id_or_member_epoch
+    if generation < 0 and group.state is State.EMPTY:
+        return ErrorCode.NONE
+    if generation < 0 and not request.member_id and request.group_instance_id is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    refusal = group.check_member(request.member_id, request.group_instance_id)
+    if refusal:
+        return refusal
+    if generation != group.generation:
+        return ErrorCode.ILLEGAL_GENERATION
+    # The member has its generation but not its partitions: what it commits it no longer owns.
+    return ErrorCode.REBALANCE_IN_PROGRESS if group.state is State.COMPLETING_REBALANCE else ErrorCode.NONE

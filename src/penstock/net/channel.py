@@ -1,0 +1,122 @@
+"""The client's side of a connection: requests out, responses matched to them."""
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, cast
+
+from penstock.net.frames import SCRATCH_SIZE, FrameReader, InvalidFrame
+from penstock.protocol.api import response_class
+from penstock.protocol.codec import decode_prefix, encode_bytes
+from penstock.protocol.errors import CodecError
+from penstock.protocol.headers import decode_response_header, encode_request_header, response_has_tags
+from penstock.world.net import Net
+
+MAX_RESPONSE_BYTES = 2**31 - 1
+
+
+class ChannelClosed(Exception):
+    """The connection is gone; whether the request was carried out is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    api_key: int
+    version: int
+    correlation_id: int
+    answer: "asyncio.Future[Any]"
+
+
+class Channel(asyncio.BufferedProtocol):
+    """Many calls may be under way; a broker answers them in order."""
+
+    def __init__(self, client_id: str | None) -> None:
+        self._client_id = client_id
+        self._reader = FrameReader(bytearray(SCRATCH_SIZE), MAX_RESPONSE_BYTES)
+        self._calls: deque[_Call] = deque()
+        self._next_correlation_id = 0
+        self._transport: asyncio.Transport | None = None
+
+    @classmethod
+    async def connect(cls, net: Net, host: str, port: int, client_id: str | None = "penstock") -> "Channel":
+        channel = cls(client_id)
+        await net.connect(host, port, lambda: channel)
+        return channel
+
+    async def call(self, request: Any, version: int) -> Any:
+        """Send a request and wait for its response."""
+        return await self.send(request, version)
+
+    def send(self, request: Any, version: int) -> "asyncio.Future[Any]":
+        """Send a request now; the future has its response, or ChannelClosed."""
+        call = _Call(request.api_key, version, self._take_correlation_id(), asyncio.get_running_loop().create_future())
+        self._write(request, version, call.correlation_id)
+        self._calls.append(call)
+        return call.answer
+
+    def send_without_answer(self, request: Any, version: int) -> None:
+        """Send what a broker does not answer: Produce with acks=0."""
+        self._write(request, version, self._take_correlation_id())
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        for call in self._calls:
+            if not call.answer.done():
+                call.answer.set_exception(ChannelClosed(str(exc or "closed by the other side")))
+        self._calls.clear()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._reader.buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._reader.received(nbytes)
+        try:
+            while (frame := self._reader.next_frame()) is not None:
+                # The answer outlives this turn, and its records are views of the frame.
+                self._answer(bytes(frame))
+        except (CodecError, InvalidFrame) as error:
+            self._fail(error)
+        self._reader.park()
+
+    def _take_correlation_id(self) -> int:
+        self._next_correlation_id = (self._next_correlation_id + 1) & 0x7FFFFFFF
+        return self._next_correlation_id
+
+    def _write(self, request: Any, version: int, correlation_id: int) -> None:
+        if self._transport is None or self._transport.is_closing():
+            raise ChannelClosed("the connection is closed")
+        header = encode_request_header(request.api_key, version, correlation_id, self._client_id)
+        body = encode_bytes(request, version)
+        self._transport.write(b"".join(((len(header) + len(body)).to_bytes(4, "big"), header, body)))
+
+    def _answer(self, frame: bytes) -> None:
+        if not self._calls:
+            raise InvalidFrame("a response that nobody asked for")
+        call = self._calls.popleft()
+        try:
+            has_tags = response_has_tags(call.api_key, call.version)
+            correlation_id, position = decode_response_header(frame, has_tags=has_tags)
+            if correlation_id != call.correlation_id:
+                raise InvalidFrame(f"response {correlation_id} where {call.correlation_id} was due")
+            response, _ = decode_prefix(response_class(call.api_key), call.version, frame, position)
+        except (CodecError, InvalidFrame) as error:
+            if not call.answer.done():
+                call.answer.set_exception(error)
+            raise
+        if not call.answer.done():
+            call.answer.set_result(response)
+
+    def _fail(self, error: Exception) -> None:
+        """Nothing after a broken response can be trusted."""
+        for call in self._calls:
+            if not call.answer.done():
+                call.answer.set_exception(ChannelClosed(str(error)))
+        self._calls.clear()
+        self.close()

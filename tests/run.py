@@ -1,0 +1,52 @@
+"""Runs every folder of tests within its budget of minutes; `python -m tests.run [FOLDER ...]`."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+BUDGET_MINUTES = {
+    "tidy": 2,
+    "unit": 2,
+    "oracle": 2,
+    "property": 4,
+    "simulation": 4,
+    "integration": 6,
+}
+"""Together below the 20 minutes that the whole may take on two cores."""
+
+ROOT = Path(__file__).parent
+
+
+def main() -> int:
+    unknown = sorted(
+        path.name for path in ROOT.iterdir() if path.is_dir() and path.name not in {*BUDGET_MINUTES, "data"}
+    )
+    unknown = [name for name in unknown if not name.startswith("__")]
+    if unknown:
+        print(f"tests/{unknown[0]} has no budget: give it one in tests/run.py")
+        return 1
+    failed = [folder for folder in sys.argv[1:] or BUDGET_MINUTES if not run(folder)]
+    if failed:
+        print(f"FAILED: {', '.join(failed)}")
+        return 1
+    return 0
+
+
+def run(folder: str) -> bool:
+    budget = BUDGET_MINUTES[folder]
+    print(f"== {folder} (at most {budget} min)", flush=True)
+    start = time.monotonic()
+    try:
+        code = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", str(ROOT / folder)], timeout=budget * 60, check=False
+        ).returncode
+    except subprocess.TimeoutExpired:
+        print(f"tests/{folder} did not finish within its budget of {budget} minutes")
+        return False
+    print(f"== {folder} took {time.monotonic() - start:.0f} s", flush=True)
+    return code == 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
