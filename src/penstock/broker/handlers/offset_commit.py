@@ -1,0 +1,73 @@
+"""OffsetCommit v2-10. v5 no retention (KIP-211), v6 leader epochs, v7 static members, v8 flexible, v10 topic ids."""
+
+from penstock.broker.route import Request
+from penstock.broker.topics import Topic
+from penstock.groups import CommittedOffset, NewOffset
+from penstock.model.errors import ErrorCode
+from penstock.protocol.api import ApiKey, stable_versions
+from penstock.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+API = ApiKey.OFFSET_COMMIT
+VERSIONS = stable_versions(API)
+
+
+def handle(message: OffsetCommitRequest, request: Request) -> OffsetCommitResponse:
+    accepted: list[tuple[OffsetCommitResponsePartition, NewOffset]] = []
+    topics = [_look_up(wanted, request, accepted) for wanted in message.topics]
+    if accepted:
+        codes = request.broker.groups.commit(message, [new for _, new in accepted])
+        for (answer, _), code in zip(accepted, codes):
+            answer.error_code = _as_known(code, request.version)
+    return OffsetCommitResponse(topics=topics)
+
+
+def _look_up(
+    wanted: OffsetCommitRequestTopic,
+    request: Request,
+    accepted: list[tuple[OffsetCommitResponsePartition, NewOffset]],
+) -> OffsetCommitResponseTopic:
+    """Refuse partitions that do not exist, and note those that do."""
+    topics = request.broker.topics
+    topic = topics.by_id(wanted.topic_id) if request.version >= 10 else topics.by_name(wanted.name)
+    answers = [
+        OffsetCommitResponsePartition(
+            partition_index=partition.partition_index, error_code=_refusal(topic, partition, request)
+        )
+        for partition in wanted.partitions
+    ]
+    if topic is not None:
+        accepted += [
+            (answer, _new_offset(topic, partition))
+            for answer, partition in zip(answers, wanted.partitions)
+            if not answer.error_code
+        ]
+    return OffsetCommitResponseTopic(name=wanted.name, topic_id=wanted.topic_id, partitions=answers)
+
+
+def _refusal(topic: Topic | None, partition: OffsetCommitRequestPartition, request: Request) -> ErrorCode:
+    if topic is None and request.version >= 10:
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    if topic is None or not 0 <= partition.partition_index < len(topic.partitions):
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.NONE
+
+
+def _new_offset(topic: Topic, partition: OffsetCommitRequestPartition) -> NewOffset:
+    committed = CommittedOffset(
+        offset=partition.committed_offset,
+        leader_epoch=partition.committed_leader_epoch,
+        metadata=partition.committed_metadata or "",
+    )
+    return NewOffset(topic.name, partition.partition_index, committed)
+
+
+def _as_known(code: ErrorCode, version: int) -> ErrorCode:
+    """Clients before version 9 do not expect to hear that a group is unknown."""
+    return ErrorCode.ILLEGAL_GENERATION if code == ErrorCode.GROUP_ID_NOT_FOUND and version < 9 else code

@@ -1,0 +1,17 @@
+"""SyncGroup v0-5. v3 static members (KIP-345), v4 flexible, v5 protocol type and name must be given (KIP-559)."""
+
+from collections.abc import Awaitable
+
+from penstock.broker.route import Request
+from penstock.model.errors import ErrorCode
+from penstock.protocol.api import ApiKey, stable_versions
+from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+API = ApiKey.SYNC_GROUP
+VERSIONS = stable_versions(API)
+
+
+def handle(message: SyncGroupRequest, request: Request) -> SyncGroupResponse | Awaitable[SyncGroupResponse]:
+    if request.version >= 5 and (message.protocol_type is None or message.protocol_name is None):
+        return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL, assignment=b"")
+    return request.broker.groups.sync(message)

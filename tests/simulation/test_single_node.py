@@ -1,0 +1,120 @@
+"""One simulated node through crashes: the promises hold, every run can be repeated, and broken code is caught."""
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from penstock.broker.producer_ids import ProducerIds
+from penstock.records import BatchView
+from penstock.sim.checkers import CheckFailed, PartitionHistory
+from penstock.sim.single_node import run_single_node
+from penstock.storage import log as log_module
+from penstock.storage import recovery
+from penstock.storage.log import Log
+from penstock.storage.producers import Producers
+from penstock.storage.segment import Segment
+
+SEEDS = range(50)
+BLOCK = 10
+
+
+@pytest.mark.parametrize("first", range(SEEDS.start, SEEDS.stop, BLOCK))
+def test_every_seed_keeps_the_promises_and_leaves_the_same_trace_in_another_process(first: int) -> None:
+    digests = {}
+    for seed in range(first, first + BLOCK):
+        outcome, _ = run_single_node(seed)
+        assert outcome.crashes == 4
+        digests[str(seed)] = outcome.digest
+    command = [sys.executable, "-m", "penstock.sim", "--first", str(first), "--count", str(BLOCK), "--json"]
+    environment = {**os.environ, "PYTHONHASHSEED": str(first + 1)}
+    again = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=200)
+    assert again.returncode == 0, again.stderr
+    assert json.loads(again.stdout) == digests
+
+
+def test_other_seeds_do_other_things() -> None:
+    assert run_single_node(0)[0].digest != run_single_node(1)[0].digest
+
+
+def is_caught(seeds: range = range(12)) -> bool:
+    """Whether some seed fails; anything but a clean failure of a checker counts as well."""
+    for seed in seeds:
+        try:
+            run_single_node(seed)
+        except Exception:
+            return True
+    return False
+
+
+def test_a_broker_that_acknowledges_what_it_did_not_write_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = Segment.append
+    calls = 0
+
+    def forgetful(self: Segment, pieces: Any, size: int, last_offset: int, max_timestamp: int) -> None:
+        nonlocal calls
+        calls += 1
+        if calls % 50 == 0:
+            self.next_offset = last_offset + 1
+        else:
+            written(self, pieces, size, last_offset, max_timestamp)
+
+    monkeypatch.setattr(Segment, "append", forgetful)
+    assert is_caught()
+
+
+def test_a_recovery_that_trusts_damaged_batches_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BatchView, "crc_is_valid", lambda self: True)
+    assert is_caught()
+
+
+def test_a_recovery_that_cuts_too_much_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    sound = recovery.sound_batches
+
+    def shy(file: Any, next_offset: int) -> Any:
+        batches = list(sound(file, next_offset))
+        yield from batches[:-1]
+        if batches:
+            raise recovery.TornTail(file.size() - batches[-1].size, "shy")
+
+    monkeypatch.setattr(log_module, "sound_batches", shy)
+    assert is_caught()
+
+
+def test_a_log_that_forgets_its_producers_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Log, "_remember_producer", lambda *_: None)
+    monkeypatch.setattr(Producers, "duplicate_of", lambda *_: None)
+    assert is_caught(range(50))
+
+
+def test_producer_ids_given_twice_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreserved(self: ProducerIds) -> None:
+        self._block_end += 1_000
+
+    monkeypatch.setattr(ProducerIds, "_reserve_block", unreserved)
+    assert is_caught(range(50))
+
+
+def test_the_checker_knows_a_hole_from_a_lost_end() -> None:
+    def history() -> PartitionHistory:
+        made = PartitionHistory()
+        for offset, value in enumerate((b"a", b"b", b"c")):
+            made.send(value)
+            made.acknowledge(offset, value)
+        made.send(b"x")
+        return made
+
+    history().check([(0, b"a"), (1, b"b"), (2, b"c")])
+    for broken in ([(0, b"a"), (1, b"b")], [(0, b"a"), (1, b"x"), (2, b"c")], [(0, b"a"), (2, b"c")]):
+        with pytest.raises(CheckFailed):
+            history().check(broken)
+    after_power_cut = history()
+    after_power_cut.lose_power()
+    after_power_cut.check([(0, b"a"), (1, b"x")])
+    with_hole = history()
+    with_hole.lose_power()
+    with pytest.raises(CheckFailed, match="behind it"):
+        with_hole.check([(0, b"a"), (1, b"x"), (2, b"c")])
