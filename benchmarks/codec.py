@@ -34,13 +34,17 @@ def main() -> int:
     rows = [measure(name, *case, rounds=arguments.rounds) for name, case in cases().items()]
     print(f"{'':42}{'penstock µs':>12}{'kio µs':>10}{'ratio':>8}{'allowed':>9}")
     for row in rows:
-        print(f"{row['name']:42}{row['penstock_us']:12.1f}{row['kio_us']:10.1f}{row['ratio']:8.3f}{row['allowed']:9.3f}")
+        print(
+            f"{row['name']:42}{row['penstock_us']:12.1f}{row['kio_us']:10.1f}{row['ratio']:8.3f}{row['allowed']:9.3f}"
+        )
     if arguments.json:
         arguments.json.write_text(json.dumps(rows, indent=2) + "\n")
     return 0 if all(row["ratio"] <= row["allowed"] for row in rows) else 1
 
 
-def measure(name: str, ours: Callable[[], object], theirs: Callable[[], object], loops: int, *, rounds: int) -> dict[str, Any]:
+def measure(
+    name: str, ours: Callable[[], object], theirs: Callable[[], object], loops: int, *, rounds: int
+) -> dict[str, Any]:
     """Interleaved rounds, so that a busy neighbour disturbs both alike."""
     our_times, their_times = [], []
     for _ in range(rounds):

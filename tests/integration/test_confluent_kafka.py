@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from tests.brokers import BrokerProcess
 from tests.integration.samples import CODECS, samples
@@ -136,7 +136,9 @@ def test_topics_are_created_and_refused_as_kafka_does(broker: BrokerProcess) -> 
 def test_a_message_above_the_limit_is_refused(broker: BrokerProcess) -> None:
     errors: list[int] = []
     producer = Producer({"bootstrap.servers": broker.bootstrap, "message.max.bytes": 3_000_000})
-    producer.produce("large", bytes(2_000_000), on_delivery=lambda error, _: errors.append(error.code()))
+    producer.produce(
+        "large", bytes(2_000_000), on_delivery=lambda error, _: errors.append(error.code() if error else 0)
+    )
     producer.flush(WAIT_SECONDS)
     assert errors == [KafkaError.MSG_SIZE_TOO_LARGE]
 
@@ -144,7 +146,7 @@ def test_a_message_above_the_limit_is_refused(broker: BrokerProcess) -> None:
 def test_everything_acknowledged_survives_sigkill(own_broker: BrokerProcess) -> None:
     topic = f"survivor-{uuid.uuid4().hex}"
     messages = [{"value": str(number).encode()} for number in range(5_000)]
-    produce(own_broker, topic, messages, **{"acks": "all"})
+    produce(own_broker, topic, messages, acks="all")
     own_broker.kill()
     own_broker.start()
     received = consume(own_broker, topic, len(messages))

@@ -46,13 +46,21 @@ def produce_request(
     return ProduceRequest(acks=acks, timeout_ms=1_000, topic_data=[topic_data])
 
 
-def fetch_request(topic: str, offset: int, *, topic_id: bytes = bytes(16), **settings: int) -> FetchRequest:
-    epoch = settings.pop("current_leader_epoch", -1)
+def fetch_request(
+    topic: str,
+    offset: int,
+    *,
+    topic_id: bytes = bytes(16),
+    max_wait_ms: int = 0,
+    min_bytes: int = 1,
+    max_bytes: int = 1 << 20,
+    current_leader_epoch: int = -1,
+) -> FetchRequest:
     partition = FetchPartition(
-        partition=0, fetch_offset=offset, partition_max_bytes=1 << 20, current_leader_epoch=epoch
+        partition=0, fetch_offset=offset, partition_max_bytes=1 << 20, current_leader_epoch=current_leader_epoch
     )
     wanted = FetchTopic(topic=topic, topic_id=topic_id, partitions=[partition])
-    return FetchRequest(**{"max_wait_ms": 0, "min_bytes": 1, **settings}, topics=[wanted])
+    return FetchRequest(max_wait_ms=max_wait_ms, min_bytes=min_bytes, max_bytes=max_bytes, topics=[wanted])
 
 
 async def topic_id_of(channel: Channel, name: str) -> bytes:

@@ -20,6 +20,8 @@ NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 FORGET_AFTER_MS = 600_000
 """Kafka looks for groups to forget at this interval (offsets.retention.check.interval.ms)."""
 
+MIN_RETRY_MS = 1_000
+
 Reply: TypeAlias = JoinGroupResponse | SyncGroupResponse
 
 
@@ -121,8 +123,8 @@ class Rebalance:
             if member.join_token is None and member.instance_id is None:
                 self.remove(group, member)
         if not group.elect_leader() and group.members:
-            # Static members alone are left and none has joined: their sessions decide.
-            self._timers.set(join_timer, now_ms + group.rebalance_timeout_ms)
+            # Static members alone are left and none has joined: their sessions decide. A timeout of 0 must not spin.
+            self._timers.set(join_timer, now_ms + max(group.rebalance_timeout_ms, MIN_RETRY_MS))
             return
         group.start_generation()
         logger.info(

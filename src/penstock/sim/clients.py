@@ -10,7 +10,7 @@ from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, Fetch
 from penstock.protocol.messages.init_producer_id import InitProducerIdRequest
 from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from penstock.records import build_batch, iter_batches
-from penstock.sim.checkers import PartitionHistory
+from penstock.sim.checkers import CheckFailed, PartitionHistory
 from penstock.world.world import World
 
 RETRY_SECONDS = 0.05
@@ -117,11 +117,13 @@ async def read_log(connector: Connector, topic: str, partition: int) -> list[tup
         response = await connector.call(FetchRequest(max_wait_ms=0, min_bytes=1, topics=topics), 12)
         found = response.responses[0].partitions[0]  # type: ignore[attr-defined]
         assert found.error_code == NONE, ErrorCode(found.error_code)
+        before = next_offset
         for batch in iter_batches(found.records):
             batch.validate()
-            for record in batch.records():
-                if record.offset >= next_offset:
-                    log.append((record.offset, record.value or b""))
+            new = [record for record in batch.records() if record.offset >= next_offset]
+            log += [(record.offset, record.value or b"") for record in new]
             next_offset = max(next_offset, batch.next_offset)
         if next_offset >= found.high_watermark:
             return log
+        if next_offset == before:
+            raise CheckFailed(f"a fetch at {before} brings nothing though the log ends at {found.high_watermark}")

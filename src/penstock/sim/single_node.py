@@ -119,7 +119,7 @@ class _Scenario:
             operations = self._chance.randrange(60)
             self._simulation.crash_at(BROKER, disk_operations=operations, power_loss=power_loss)
             while self._simulation.machine(BROKER).processes:
-                await asyncio.sleep(0.01)
+                await self._tick()
         else:
             self._simulation.crash(BROKER, power_loss=power_loss)
         # Replies that were on the wire still arrive, and belong to the time before.
@@ -128,13 +128,17 @@ class _Scenario:
             for history in self.histories:
                 history.lose_power()
 
+    async def _tick(self) -> None:
+        """Let a little time pass; a producer whose check failed ends the run here."""
+        for failed in [each for each in self._producing if each.done()]:
+            failed.result()
+        await asyncio.sleep(0.01)
+
     async def _check(self, connector: Connector) -> None:
         """Stop the producers between two batches and read everything back."""
         self._may_send.clear()
         while self._busy:
-            for failed in [each for each in self._producing if each.done()]:
-                failed.result()
-            await asyncio.sleep(0.01)
+            await self._tick()
         for partition, history in enumerate(self.histories):
             history.check(await read_log(connector, TOPIC, partition))
 

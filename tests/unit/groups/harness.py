@@ -37,9 +37,8 @@ class Coordinator:
         assert group is not None
         return group
 
-    @property
-    def state(self) -> State:
-        return self.group.state
+    def is_in(self, state: State) -> bool:
+        return self.group.state is state
 
     def advance(self, milliseconds: int) -> None:
         """Let time pass, stopping at every deadline on the way as a driver would."""
@@ -176,7 +175,7 @@ class Coordinator:
         """A new group in CompletingRebalance; the ids of its members, the leader first."""
         tokens = [self.join(**settings) for _ in range(size)]  # type: ignore[arg-type]
         self.advance(6_000)
-        assert self.state is State.COMPLETING_REBALANCE
+        assert self.is_in(State.COMPLETING_REBALANCE)
         return [self.joined(token).member_id for token in tokens]
 
     def stable(self, size: int = 2, **settings: int) -> list[str]:
@@ -184,7 +183,7 @@ class Coordinator:
         members = self.prepared(size, **settings)
         for member_id in reversed(members):
             self.sync(member_id, 1, {one: one.encode() for one in members})
-        assert self.state is State.STABLE
+        assert self.is_in(State.STABLE)
         return members
 
     def _collect(self) -> None:

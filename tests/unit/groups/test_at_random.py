@@ -3,10 +3,10 @@
 import random
 
 import pytest
-from tests.unit.groups.harness import Coordinator
 
 from penstock.groups import GroupSettings, Joiner, State
 from penstock.model.errors import ErrorCode
+from tests.unit.groups.harness import Coordinator
 
 MANY_MS = 5_000_000
 

@@ -1,18 +1,18 @@
 """Who is let into a group, who is not, and how long the first rebalance waits for more."""
 
 import pytest
-from tests.unit.groups.harness import NEW_CLIENT, OLD_CLIENT, Coordinator
 
 from penstock.groups import GroupSettings, Joiner, State
 from penstock.groups.member import protocols_of
 from penstock.model.errors import ErrorCode
 from penstock.protocol.messages.join_group import JoinGroupRequestProtocol
+from tests.unit.groups.harness import NEW_CLIENT, OLD_CLIENT, Coordinator
 
 
 def test_an_old_client_joins_at_once_and_becomes_the_leader() -> None:
     coordinator = Coordinator()
     token = coordinator.join()
-    assert coordinator.state is State.PREPARING_REBALANCE
+    assert coordinator.is_in(State.PREPARING_REBALANCE)
     assert coordinator.is_parked(token)
     coordinator.advance(3_000)
     reply = coordinator.joined(token)
@@ -23,7 +23,7 @@ def test_an_old_client_joins_at_once_and_becomes_the_leader() -> None:
     assert reply.leader == reply.member_id
     assert [(member.member_id, member.metadata) for member in reply.members] == [(reply.member_id, b"topics")]
     assert not reply.skip_assignment
-    assert coordinator.state is State.COMPLETING_REBALANCE
+    assert coordinator.is_in(State.COMPLETING_REBALANCE)
 
 
 def test_only_the_leader_hears_of_the_others() -> None:
@@ -41,7 +41,7 @@ def test_a_newer_client_gets_its_member_id_first() -> None:
     assert first.error_code == ErrorCode.MEMBER_ID_REQUIRED
     assert first.generation_id == -1
     assert first.member_id.startswith("new-")
-    assert coordinator.state is State.EMPTY
+    assert coordinator.is_in(State.EMPTY)
     token = coordinator.join(first.member_id, joiner=NEW_CLIENT)
     assert coordinator.is_parked(token)
     coordinator.advance(3_000)
@@ -94,7 +94,7 @@ def test_a_stable_group_refuses_and_stays_stable(request_: dict[str, object], co
     coordinator = Coordinator()
     coordinator.stable()
     assert coordinator.error(coordinator.join(**request_)) == code  # type: ignore[arg-type]
-    assert coordinator.state is State.STABLE
+    assert coordinator.is_in(State.STABLE)
 
 
 def test_the_protocol_is_chosen_by_vote_among_those_that_all_know() -> None:
@@ -153,7 +153,7 @@ def test_a_pending_member_is_waited_for_and_given_up_after_its_session() -> None
     coordinator = Coordinator()
     (leader,) = coordinator.stable(1)
     pending = coordinator.joined(coordinator.join(joiner=NEW_CLIENT)).member_id
-    assert coordinator.state is State.STABLE
+    assert coordinator.is_in(State.STABLE)
     token = coordinator.join(leader)
     assert coordinator.is_parked(token)
     coordinator.advance(9_999)
@@ -185,7 +185,7 @@ def test_a_group_at_its_maximum_lets_nobody_in(joiner: Joiner) -> None:
     token = coordinator.join(joiner=joiner)
     assert coordinator.error(token) == ErrorCode.GROUP_MAX_SIZE_REACHED
     assert coordinator.joined(token).member_id == ""
-    assert coordinator.state is State.STABLE
+    assert coordinator.is_in(State.STABLE)
     assert coordinator.is_parked(coordinator.join(members[0]))
 
 
@@ -224,7 +224,7 @@ def test_an_empty_group_without_offsets_is_forgotten_in_time() -> None:
     coordinator.join(joiner=NEW_CLIENT, session_ms=1_800_000)
     group = coordinator.group
     coordinator.advance(1_800_000)
-    assert group.state is State.EMPTY
+    assert coordinator.is_in(State.EMPTY)
     coordinator.advance(600_000)
     assert coordinator.groups.find("g") is None
     assert group.state is State.DEAD

@@ -73,7 +73,7 @@ def test_a_later_answer_waits_for_an_earlier_one() -> None:
         if name == b"silent":
             return None
         if name == b"release":
-            asyncio.get_running_loop().call_soon(parked[0].set_result, [b"slow"])
+            asyncio.get_running_loop().call_soon(lambda: parked[0].set_result([b"slow"]))
         return [name]
 
     async def session(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> list[bytes]:

@@ -3,10 +3,9 @@
 import asyncio
 import sys
 
-from tests.unit.echo import EchoClient, EchoServer
-
 from penstock.sim import Simulation
 from penstock.world.world import World
+from tests.unit.echo import EchoClient, EchoServer
 
 HOSTS = ("north", "south", "east")
 

@@ -131,7 +131,7 @@ def test_spinning_without_time_is_a_livelock(loop: SimLoop, monkeypatch: pytest.
     monkeypatch.setattr(loop_module, "CALLBACKS_PER_INSTANT", 100)
 
     async def main() -> None:
-        while True:  # noqa: ASYNC110
+        while True:
             await asyncio.sleep(0)
 
     with pytest.raises(SimLivelock):
@@ -140,7 +140,7 @@ def test_spinning_without_time_is_a_livelock(loop: SimLoop, monkeypatch: pytest.
 
 def test_virtual_time_can_be_limited(loop: SimLoop) -> None:
     async def heartbeat() -> None:
-        while True:  # noqa: ASYNC110
+        while True:
             await asyncio.sleep(1)
 
     loop.limit_ns = 10 * 10**9

@@ -5,10 +5,10 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-from tests.unit.echo import EchoClient, EchoServer
 
 from penstock.sim import Simulation
 from penstock.world.world import World
+from tests.unit.echo import EchoClient, EchoServer
 
 
 class Pair:

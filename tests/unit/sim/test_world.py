@@ -7,13 +7,13 @@ import sys
 from typing import cast
 
 import pytest
-from tests.unit.echo import EchoClient, EchoServer
-from tests.unit.sim.busy_cluster import run_busy_cluster
 
 from penstock.sim import HostCrashed, HostDied, SimDeadlock, Simulation, SimUnhandled
 from penstock.sim.world import EPOCH_MS, SimWorkers
 from penstock.world.workers import WorkerError
 from penstock.world.world import World
+from tests.unit.echo import EchoClient, EchoServer
+from tests.unit.sim.busy_cluster import run_busy_cluster
 
 TASKS = "tests.unit.world.worker_tasks"
 

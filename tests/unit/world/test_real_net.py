@@ -4,11 +4,11 @@ import errno
 import socket
 
 import pytest
-from tests.unit.echo import EchoClient, EchoServer
-from tests.unit.world.loops import LOOPS, run_on
 
 from penstock.world import real_net
 from penstock.world.real_net import Address, RealNet, bind_all
+from tests.unit.echo import EchoClient, EchoServer
+from tests.unit.world.loops import LOOPS, run_on
 
 IPV4 = Address(socket.AF_INET, "127.0.0.1", ())
 IPV6 = Address(socket.AF_INET6, "::1", (0, 0))

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.unit.world.loops import LOOPS, run_on
 
 from penstock.world.real_workers import RealWorkers
 from penstock.world.workers import WorkerError
+from tests.unit.world.loops import LOOPS, run_on
 
 TASKS = "tests.unit.world.worker_tasks"
 
@@ -44,7 +44,7 @@ async def wait_for_pid(path: Path) -> int:
 
 
 async def wait_until(is_true: Callable[[], bool]) -> None:
-    while not is_true():  # noqa: ASYNC110 - another process cannot set an Event
+    while not is_true():
         await asyncio.sleep(0.005)
 
 

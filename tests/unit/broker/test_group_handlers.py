@@ -1,0 +1,339 @@
+"""The group APIs as a client sees them, in every version."""
+
+import asyncio
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from penstock.broker.broker import Broker
+from penstock.broker.group_coordinator import GroupCoordinator
+from penstock.broker.handlers import (
+    heartbeat,
+    join_group,
+    leave_group,
+    offset_commit,
+    offset_fetch,
+    sync_group,
+)
+from penstock.broker.producer_ids import ProducerIds
+from penstock.broker.route import Request
+from penstock.broker.settings import BrokerSettings
+from penstock.broker.topics import Topics
+from penstock.groups import Groups, GroupSettings
+from penstock.model.errors import ErrorCode
+from penstock.protocol.api import request_class, response_class
+from penstock.protocol.codec import decode, encode
+from penstock.protocol.messages.heartbeat import HeartbeatRequest
+from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from penstock.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from penstock.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from penstock.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
+from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from penstock.world.real import RealClock, RealEntropy
+from penstock.world.real_disk import RealDisk
+
+
+class Client:
+    """Sends requests through the codec, in one version of one API at a time."""
+
+    def __init__(self, directory: Path) -> None:
+        entropy = RealEntropy()
+        topics = Topics(RealDisk(), str(directory), entropy, segment_bytes=1 << 20)
+        self.topic_id = topics.create("orders", 2).topic_id
+        settings = GroupSettings(initial_rebalance_delay_ms=0, max_offset_metadata_size=10)
+        self.coordinator = GroupCoordinator(Groups(settings, entropy.random_bytes), RealClock())
+        self.broker = Broker(
+            settings=BrokerSettings(node_id=1, host="localhost", port=9092, cluster_id="c"),
+            topics=topics,
+            producer_ids=ProducerIds(RealDisk(), str(directory)),
+            groups=self.coordinator,
+            clock=RealClock(),
+            entropy=entropy,
+        )
+
+    async def send(self, handler: ModuleType, message: Any, version: int) -> Any:
+        sent = b"".join(bytes(piece) for piece in encode(message, version))  # type: ignore[arg-type]
+        received = decode(request_class(handler.API), version, memoryview(sent))
+        handled = handler.handle(received, Request(version, "client", "peer", self.broker, {}))
+        response = await handled if inspect.isawaitable(handled) else handled
+        answered = b"".join(bytes(piece) for piece in encode(response, version))  # type: ignore[arg-type]
+        return decode(response_class(handler.API), version, memoryview(answered))
+
+    async def join(self, version: int = 9, group_id: str = "g") -> Any:
+        """Join as a client of that version does, with a second request where it takes two."""
+        request = join_request(group_id, "")
+        reply = await self.send(join_group, request, version)
+        if reply.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+            reply = await self.send(join_group, join_request(group_id, reply.member_id), version)
+        return reply
+
+    async def join_and_sync(self) -> str:
+        reply = await self.join()
+        assignment = SyncGroupRequestAssignment(member_id=reply.member_id, assignment=b"mine")
+        request = sync_request(reply.member_id, [assignment])
+        assert (await self.send(sync_group, request, 5)).assignment == b"mine"
+        return str(reply.member_id)
+
+
+def join_request(group_id: str, member_id: str) -> JoinGroupRequest:
+    return JoinGroupRequest(
+        group_id=group_id,
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        member_id=member_id,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"topics")],
+    )
+
+
+def sync_request(member_id: str, assignments: list[SyncGroupRequestAssignment]) -> SyncGroupRequest:
+    return SyncGroupRequest(
+        group_id="g",
+        generation_id=1,
+        member_id=member_id,
+        protocol_type="consumer",
+        protocol_name="range",
+        assignments=assignments,
+    )
+
+
+def commit_request(
+    client: Client,
+    version: int,
+    *,
+    partition: int = 0,
+    topic: str = "orders",
+    topic_id: bytes | None = None,
+    metadata: str | None = "note",
+    member_id: str = "",
+    generation: int = -1,
+) -> OffsetCommitRequest:
+    wanted = OffsetCommitRequestPartition(partition_index=partition, committed_offset=42, committed_metadata=metadata)
+    if version >= 6:
+        wanted.committed_leader_epoch = 3
+    topics = [OffsetCommitRequestTopic(name=topic, topic_id=topic_id or client.topic_id, partitions=[wanted])]
+    return OffsetCommitRequest(
+        group_id="g", generation_id_or_member_epoch=generation, member_id=member_id, topics=topics
+    )
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Iterator[Client]:
+    client = Client(tmp_path)
+    yield client
+    client.broker.topics.close()
+
+
+@pytest.mark.parametrize("version", join_group.VERSIONS)
+def test_join_group_in_every_version(client: Client, version: int) -> None:
+    async def main() -> None:
+        reply = await client.join(version)
+        assert reply.error_code == ErrorCode.NONE
+        assert reply.generation_id == 1
+        assert reply.protocol_name == "range"
+        assert reply.protocol_type == ("consumer" if version >= 7 else None)
+        assert reply.leader == reply.member_id
+        assert reply.member_id.startswith("client-")
+        assert [member.metadata for member in reply.members] == [b"topics"]
+        refusal = await client.join(version, group_id="")
+        assert (refusal.error_code, refusal.generation_id) == (ErrorCode.INVALID_GROUP_ID, -1)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(("version", "is_required"), [(0, False), (3, False), (4, True), (9, True)])
+def test_join_group_requires_a_member_id_from_version_4(client: Client, version: int, is_required: bool) -> None:
+    async def main() -> None:
+        reply = await client.send(join_group, join_request("g", ""), version)
+        assert (reply.error_code == ErrorCode.MEMBER_ID_REQUIRED) == is_required
+
+    asyncio.run(main())
+
+
+def test_join_group_0_rebalances_within_its_session_timeout(client: Client) -> None:
+    async def main() -> None:
+        reply = await client.join(0)
+        group = client.coordinator._groups.find("g")
+        assert group is not None
+        assert group.members[reply.member_id].rebalance_timeout_ms == 10_000
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("version", sync_group.VERSIONS)
+def test_sync_group_in_every_version(client: Client, version: int) -> None:
+    async def main() -> None:
+        member_id = (await client.join()).member_id
+        assignment = SyncGroupRequestAssignment(member_id=member_id, assignment=b"mine")
+        reply = await client.send(sync_group, sync_request(member_id, [assignment]), version)
+        assert (reply.error_code, reply.assignment) == (ErrorCode.NONE, b"mine")
+        assert (reply.protocol_type, reply.protocol_name) == (("consumer", "range") if version >= 5 else (None, None))
+        refusal = await client.send(sync_group, sync_request("stranger", []), version)
+        assert (refusal.error_code, refusal.assignment) == (ErrorCode.UNKNOWN_MEMBER_ID, b"")
+
+    asyncio.run(main())
+
+
+def test_sync_group_5_must_name_its_protocol(client: Client) -> None:
+    async def main() -> None:
+        member_id = (await client.join()).member_id
+        request = sync_request(member_id, [])
+        request.protocol_name = None
+        reply = await client.send(sync_group, request, 5)
+        assert reply.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        assert (await client.send(sync_group, request, 4)).error_code == ErrorCode.NONE
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("version", heartbeat.VERSIONS)
+def test_heartbeat_in_every_version(client: Client, version: int) -> None:
+    async def main() -> None:
+        member_id = await client.join_and_sync()
+        for generation, code in ((1, ErrorCode.NONE), (2, ErrorCode.ILLEGAL_GENERATION)):
+            request = HeartbeatRequest(group_id="g", generation_id=generation, member_id=member_id)
+            assert (await client.send(heartbeat, request, version)).error_code == code
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("version", leave_group.VERSIONS)
+def test_leave_group_in_every_version(client: Client, version: int) -> None:
+    def request(member_id: str, group_id: str = "g") -> LeaveGroupRequest:
+        if version < 3:
+            return LeaveGroupRequest(group_id=group_id, member_id=member_id)
+        return LeaveGroupRequest(group_id=group_id, members=[MemberIdentity(member_id=member_id)])
+
+    async def leave(member_id: str, group_id: str = "g") -> tuple[int, list[tuple[str, int]]]:
+        reply = await client.send(leave_group, request(member_id, group_id), version)
+        return reply.error_code, [(member.member_id, member.error_code) for member in reply.members]
+
+    async def main() -> None:
+        member_id = await client.join_and_sync()
+        unknown = ErrorCode.UNKNOWN_MEMBER_ID
+        assert await leave(member_id, group_id="") == (ErrorCode.INVALID_GROUP_ID, [])
+        if version < 3:
+            assert await leave("stranger") == (unknown, [])
+            assert await leave(member_id) == (ErrorCode.NONE, [])
+            assert await leave(member_id, group_id="other") == (unknown, [])
+        else:
+            assert await leave("stranger") == (ErrorCode.NONE, [("stranger", unknown)])
+            assert await leave(member_id) == (ErrorCode.NONE, [(member_id, ErrorCode.NONE)])
+            assert await leave(member_id, group_id="other") == (ErrorCode.NONE, [(member_id, unknown)])
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("version", offset_commit.VERSIONS)
+def test_offset_commit_in_every_version(client: Client, version: int) -> None:
+    async def commit(**fields: Any) -> int:
+        reply = await client.send(offset_commit, commit_request(client, version, **fields), version)
+        [topic] = reply.topics
+        [partition] = topic.partitions
+        assert topic.name == ("" if version >= 10 else fields.get("topic", "orders"))
+        assert topic.topic_id == (fields.get("topic_id", client.topic_id) if version >= 10 else bytes(16))
+        return int(partition.error_code)
+
+    async def main() -> None:
+        missing = ErrorCode.UNKNOWN_TOPIC_ID if version >= 10 else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert await commit(topic="nothing", topic_id=b"n" * 16) == missing
+        assert await commit(partition=2) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert await commit(partition=-1) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert client.coordinator._groups.find("g") is None, "nothing was committed that could make a group"
+        unknown = ErrorCode.GROUP_ID_NOT_FOUND if version >= 9 else ErrorCode.ILLEGAL_GENERATION
+        assert await commit(member_id="stranger", generation=1) == unknown
+        assert await commit(metadata="longer than it may be") == ErrorCode.OFFSET_METADATA_TOO_LARGE
+        assert await commit() == ErrorCode.NONE
+        committed = client.coordinator.committed("g")["orders"][0]
+        assert (committed.offset, committed.leader_epoch, committed.metadata) == (42, 3 if version >= 6 else -1, "note")
+        assert await commit(metadata=None) == ErrorCode.NONE
+        assert client.coordinator.committed("g")["orders"][0].metadata == ""
+
+    asyncio.run(main())
+
+
+def test_a_commit_is_refused_partition_by_partition(client: Client) -> None:
+    async def main() -> None:
+        request = commit_request(client, 9)
+        good = request.topics[0].partitions[0]
+        bad = OffsetCommitRequestPartition(partition_index=9, committed_offset=1, committed_metadata="")
+        request.topics[0].partitions = [bad, good, bad]
+        reply = await client.send(offset_commit, request, 9)
+        codes = [partition.error_code for partition in reply.topics[0].partitions]
+        missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert codes == [missing, ErrorCode.NONE, missing]
+
+    asyncio.run(main())
+
+
+def fetch_request(client: Client, version: int, *, is_all: bool = False) -> OffsetFetchRequest:
+    if version < 8:
+        wanted = [OffsetFetchRequestTopic(name=name, partition_indexes=[0, 1]) for name in ("orders", "nothing")]
+        return OffsetFetchRequest(group_id="g", topics=None if is_all else wanted)
+    by_id = [
+        OffsetFetchRequestTopics(name=name, topic_id=topic_id, partition_indexes=[0, 1])
+        for name, topic_id in (("orders", client.topic_id), ("nothing", b"n" * 16))
+    ]
+    groups = [OffsetFetchRequestGroup(group_id=name, topics=None if is_all else by_id) for name in ("g", "unknown")]
+    return OffsetFetchRequest(groups=groups)
+
+
+def found(topics: list[Any]) -> list[tuple[int, int, str, int]]:
+    return [
+        (partition.partition_index, partition.committed_offset, partition.metadata, partition.error_code)
+        for topic in topics
+        for partition in topic.partitions
+    ]
+
+
+@pytest.mark.parametrize("version", offset_fetch.VERSIONS)
+def test_offset_fetch_in_every_version(client: Client, version: int) -> None:
+    async def main() -> None:
+        await client.send(offset_commit, commit_request(client, 10), 10)
+        reply = await client.send(offset_fetch, fetch_request(client, version), version)
+        missing = ErrorCode.UNKNOWN_TOPIC_ID if version >= 10 else ErrorCode.NONE
+        nothing = [(0, -1, "", missing), (1, -1, "", missing)]
+        never = (1, -1, "", ErrorCode.NONE)
+        expected = [(0, 42, "note", ErrorCode.NONE), never, *nothing]
+        if version < 8:
+            assert found(reply.topics) == expected
+            assert [topic.name for topic in reply.topics] == ["orders", "nothing"]
+            return
+        known, unknown = reply.groups
+        assert (known.group_id, known.error_code, found(known.topics)) == ("g", ErrorCode.NONE, expected)
+        assert found(unknown.topics) == [(0, -1, "", ErrorCode.NONE), never, *nothing]
+        assert known.topics[0].partitions[0].committed_leader_epoch == 3
+        if version >= 10:
+            assert [topic.topic_id for topic in known.topics] == [client.topic_id, b"n" * 16]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("version", [version for version in offset_fetch.VERSIONS if version >= 2])
+def test_offset_fetch_of_null_gives_all_that_was_committed(client: Client, version: int) -> None:
+    async def main() -> None:
+        await client.send(offset_commit, commit_request(client, 10), 10)
+        reply = await client.send(offset_fetch, fetch_request(client, version, is_all=True), version)
+        topics = reply.topics if version < 8 else reply.groups[0].topics
+        assert found(topics) == [(0, 42, "note", ErrorCode.NONE)]
+        if version >= 10:
+            assert topics[0].topic_id == client.topic_id
+        else:
+            assert topics[0].name == "orders"
+        if version >= 8:
+            assert reply.groups[1].topics == []
+
+    asyncio.run(main())
