@@ -325,7 +325,6 @@ cdef int check_headers(Parsed* record, Py_ssize_t index) except -1:
     cdef Field name, value
     for _ in range(record.header_count):
         at = next_header(at, record.end, index, &name, &value)
-        check_name(&name, index)
     return check_headers_end(at, record, index)
 
 
@@ -335,20 +334,17 @@ cdef int check_headers_end(const uint8_t* at, Parsed* record, Py_ssize_t index) 
     return 0
 
 
-cdef int check_name(Field* name, Py_ssize_t index) except -1:
+cdef bint is_ascii(Field* name) noexcept:
     cdef int32_t position
     for position in range(name.size):
         if name.data[position] > 0x7F:
-            decode_name(name, index)
-            break
-    return 0
+            return False
+    return True
 
 
-cdef str decode_name(Field* name, Py_ssize_t index):
-    try:
-        return PyUnicode_DecodeUTF8(<const char*>name.data, name.size, NULL)
-    except UnicodeDecodeError:
-        refuse(index, "header key is not UTF-8")
+cdef str decode_name(Field* name):
+    """As Apache's clients read it: a broker stores any bytes, and what is not UTF-8 is replaced on the way out."""
+    return PyUnicode_DecodeUTF8(<const char*>name.data, name.size, "replace")
 
 
 cdef int refuse(Py_ssize_t index, const char* reason) except -1:
@@ -379,7 +375,7 @@ cdef tuple read_headers(Parsed* record, Py_ssize_t index):
     cdef int32_t position
     for position in range(record.header_count):
         at = next_header(at, record.end, index, &name, &value)
-        pair = (decode_name(&name, index), field_object(&value))
+        pair = (decode_name(&name), field_object(&value))
         PyObject_GC_UnTrack(<PyObject*>pair)
         set_item(headers, position, pair)
     check_headers_end(at, record, index)
@@ -644,9 +640,14 @@ cdef class ColumnSet:
     cdef int append_headers(self, Parsed* record, Py_ssize_t index) except -1:
         cdef const uint8_t* at = record.headers
         cdef Field name, value
+        cdef bytes text
         for _ in range(record.header_count):
             at = next_header(at, record.end, index, &name, &value)
-            check_name(&name, index)
+            if not is_ascii(&name):
+                # Arrow's text must be UTF-8; most often these are the same bytes again.
+                text = decode_name(&name).encode()
+                name.data = <const uint8_t*>PyBytes_AS_STRING(text)
+                name.size = <int32_t>PyBytes_GET_SIZE(text)
             self.header_keys.append(&name)
             self.header_values.append(&value)
         return check_headers_end(at, record, index)

@@ -208,10 +208,8 @@ def _headers(data: bytes, at: int, end: int, index: int) -> tuple[tuple[Header, 
         if name is None:
             _refuse(index, "header without a key")
         value, at = _field(data, at, end, index)
-        try:
-            headers.append((name.decode(), value))
-        except UnicodeDecodeError:
-            _refuse(index, "header key is not UTF-8")
+        # As Apache's clients read it: a broker stores any bytes, and what is not UTF-8 is replaced on the way out.
+        headers.append((name.decode(errors="replace"), value))
     return tuple(headers), at
 
 

@@ -1,0 +1,137 @@
+"""The rules of the house that a machine can check."""
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from penstock.broker.handlers import HANDLERS
+from penstock.broker.route import routes_of
+from penstock.node.settings import PENSTOCK_KEYS, SERVED_KEYS
+from penstock.model.broker_keys import BROKER_KEYS
+from penstock.protocol.api import ApiKey, stable_versions
+from tools.compatibility import NOTES, PAGE, page
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "penstock"
+MODULES = sorted(SOURCE.rglob("*.py"))
+PURE = (
+    "model",
+    "protocol",
+    "records",
+    "metadata",
+    "coordination",
+    "storage",
+    "replication",
+    "controller",
+    "groups",
+    "transactions",
+)
+
+
+def test_the_compatibility_page_is_current() -> None:
+    assert PAGE.read_text() == page(), "run `make docs`"
+
+
+def test_every_note_of_the_compatibility_page_is_about_a_served_api() -> None:
+    assert set(NOTES) <= set(routes_of(HANDLERS))
+
+
+@pytest.mark.parametrize("handler", HANDLERS, ids=lambda module: module.__name__.rpartition(".")[2])
+def test_a_handler_opens_with_its_api_and_versions(handler: object) -> None:
+    api: ApiKey = handler.API  # type: ignore[attr-defined]
+    versions: range = handler.VERSIONS  # type: ignore[attr-defined]
+    written = f"{api.title} v{versions[0]}" + (f"-{versions[-1]}" if len(versions) > 1 else "")
+    assert (handler.__doc__ or "").startswith(f"{written}."), handler.__doc__
+    assert set(versions) <= set(stable_versions(api))
+
+
+def test_every_handler_file_is_registered() -> None:
+    files = {path.stem for path in (SOURCE / "broker" / "handlers").glob("*.py")} - {"__init__"}
+    assert files == {module.__name__.rpartition(".")[2] for module in HANDLERS}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_a_module_says_its_job_and_stays_small(path: Path) -> None:
+    text = path.read_text()
+    tree = ast.parse(text)
+    if text:
+        assert ast.get_docstring(tree), "a module opens with one sentence that names its job"
+    assert text.count("\n") <= 500
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert (node.end_lineno or 0) - node.lineno < 70, f"{node.name} does not fit a screen"
+
+
+def test_pure_packages_are_all_under_the_contracts() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    pure = next(contract for contract in contracts if contract["name"] == "Pure packages see no outside")
+    existing = {f"penstock.{name}" for name in PURE if (SOURCE / name).is_dir()}
+    assert set(pure["source_modules"]) == existing
+
+
+def test_the_contracts_catch_an_import_that_points_up(tmp_path: Path) -> None:
+    """The linter is run over a copy with one wrong import, so that we know it looks."""
+    copy = tmp_path / "src" / "penstock"
+    shutil.copytree(SOURCE, copy)
+    (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text())
+    for wrong in ("import asyncio\n", "import penstock.broker.broker\n"):
+        victim = copy / "storage" / "producers.py"
+        original = victim.read_text()
+        victim.write_text(original + "\n" + wrong)
+        command = [str(Path(sys.executable).parent / "lint-imports"), "--no-cache"]
+        environment = {**os.environ, "PYTHONPATH": str(tmp_path / "src")}
+        result = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        victim.write_text(original)
+        assert result.returncode == 1, result.stdout
+        assert "BROKEN" in result.stdout
+
+
+def test_the_architecture_page_names_every_package() -> None:
+    table = (ROOT / "docs" / "architecture.md").read_text()
+    for package in sorted(path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists()):
+        assert f"| `{package}/` |" in table, package
+
+
+def test_every_dependency_has_a_line_in_the_decisions() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    declared = [
+        *project["dependencies"],
+        *(name for extra in project["optional-dependencies"].values() for name in extra),
+    ]
+    wanted = [*declared, *(ROOT / "requirements" / "dev.in").read_text().splitlines()]
+    page_text = (ROOT / "docs" / "decisions" / "dependencies.md").read_text()
+    for requirement in wanted:
+        name = re.match(r"[A-Za-z0-9_-]+", requirement)
+        if name is not None and not requirement.startswith(("-e", "#")):
+            assert f"| {name[0]} |" in page_text, name[0]
+
+
+def test_every_served_key_is_a_known_key_and_is_documented() -> None:
+    known = {key.name for key in (*BROKER_KEYS, *PENSTOCK_KEYS)}
+    assert known >= SERVED_KEYS
+    documented = (ROOT / "docs" / "configuration.md").read_text()
+    for key in sorted(SERVED_KEYS):
+        assert f"`{key}`" in documented, key
+
+
+def test_no_file_names_a_machine_or_leaves_work_undone() -> None:
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    undone = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X)\b")
+    machine = re.compile(r"/ro" r"ot/|/wo" r"rk/|/ho" r"me/")
+    for name in tracked:
+        path = ROOT / name
+        if (
+            path.suffix in (".py", ".pyx", ".md", ".toml", ".js", ".json", "")
+            and path.is_file()
+            and "golden" not in name
+        ):
+            text = path.read_text(errors="replace")
+            assert not undone.search(text), name
+            assert not machine.search(text), name

@@ -1,0 +1,90 @@
+"""Writes docs/compatibility.md from the registry of APIs: `python -m tools.compatibility [--check]`."""
+
+import sys
+from pathlib import Path
+
+from penstock.broker.handlers import HANDLERS
+from penstock.broker.route import Route, routes_of
+from penstock.protocol.api import ApiKey, stable_versions
+
+PAGE = Path(__file__).parents[1] / "docs" / "compatibility.md"
+
+NOTES = {
+    ApiKey.PRODUCE: "Versions 0-2 are advertised and refused, as Apache does (KAFKA-18659). No transactions.",
+    ApiKey.FETCH: "No incremental fetch sessions: session id 0 is answered, and every fetch is a full one.",
+    ApiKey.LIST_OFFSETS: "Earliest, latest, by timestamp, newest record, local start; no tiered storage.",
+    ApiKey.METADATA: "No authorized operations.",
+    ApiKey.FIND_COORDINATOR: "Consumer groups only; INVALID_REQUEST for transactions and share groups.",
+    ApiKey.CREATE_TOPICS: "No topic configurations (INVALID_CONFIG); replication factor 1.",
+    ApiKey.INIT_PRODUCER_ID: "Idempotent producers; a transactional id gets TRANSACTIONAL_ID_AUTHORIZATION_FAILED.",
+    ApiKey.API_VERSIONS: "No features are named.",
+    ApiKey.JOIN_GROUP: "Memberships live in memory: after a restart members join again.",
+    ApiKey.OFFSET_COMMIT: "Committed offsets live in memory: a restart of the broker forgets them.",
+    ApiKey.OFFSET_FETCH: "See OffsetCommit.",
+}
+
+HEAD = """\
+# Compatibility
+
+What this broker serves, beside Apache Kafka 4.3. This page is generated (`make docs`) from the registry that also
+answers ApiVersions, and a test keeps it current.
+
+## APIs
+
+| key | API | Apache 4.3 | served here | notes |
+| --- | --- | --- | --- | --- |
+"""
+
+TAIL = """
+An API that is not served is not advertised, and a request for it closes the connection, as Apache does.
+
+## Clients that are tested
+
+| client | where | what |
+| --- | --- | --- |
+| confluent-kafka (librdkafka) | `make test` | every codec and acks, idempotence, groups, offsets by time, creation |
+| kafka-python | `make test` | every codec and acks, idempotence, groups, offsets by time |
+| aiokafka | `make test` | every codec and acks, idempotence, groups |
+| kcat | `make interop` | every codec and acks, sizes, nulls, headers, metadata, groups |
+| kafkajs | `make interop` | every codec and acks, idempotence, groups |
+
+## Known differences to Apache
+
+| where | Apache | here |
+| --- | --- | --- |
+| compressed batches on Produce | opened, and every record checked | checked by their header and CRC; the records inside are not opened |
+| a record's `maxTimestamp` in a compressed batch | recomputed from the records | taken from the header |
+| requests of one connection | handled one at a time | started in order and answered in order; up to 64 may wait at once |
+| auto-created topic | first answer LEADER_NOT_AVAILABLE | the topic is ready in the first answer |
+| fetch sessions | kept | not kept yet |
+| consumer groups | in `__consumer_offsets` | in memory; static members, the classic protocol only |
+| topic deletion, configurations, quotas, ACLs, transactions | served | not served yet |
+"""
+
+
+def page() -> str:
+    routes = routes_of(HANDLERS)
+    rows = [_row(key, routes.get(key)) for key in ApiKey]
+    return HEAD + "\n".join(rows) + "\n" + TAIL
+
+
+def _row(key: ApiKey, route: Route | None) -> str:
+    apache = _range(stable_versions(key))
+    served = "-" if route is None else _range(route.versions)
+    note = NOTES.get(key, "") if route is not None else ""
+    return f"| {int(key)} | {key.title} | {apache} | {served} | {note} |"
+
+
+def _range(versions: range) -> str:
+    return str(versions[0]) if len(versions) == 1 else f"{versions[0]}-{versions[-1]}"
+
+
+def main() -> int:
+    if "--check" in sys.argv[1:]:
+        return 0 if PAGE.read_text() == page() else 1
+    PAGE.write_text(page())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
