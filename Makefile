@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 KERNEL := src/penstock/records/_kernel.pyx
 
-.PHONY: install demo test lint fmt unit sim soak bench interop docs clean
+.PHONY: install demo test lint fmt sim soak bench interop docs clean
 
 install: $(STAMP)
 
@@ -21,6 +21,22 @@ demo: $(STAMP)
 
 test: lint
 	$(BIN)/python -m tests.run
+
+sim: $(STAMP)
+	$(BIN)/python -m penstock.sim --count $(or $(SEEDS),200)
+
+soak: $(STAMP)
+	$(BIN)/python -m penstock.sim --count $(or $(SEEDS),2000)
+
+bench: $(STAMP)
+	$(BIN)/python -m benchmarks.codec --json benchmarks/results/codec.json
+	$(BIN)/python -m benchmarks.records --json benchmarks/results/records.json
+
+interop: $(STAMP)
+	$(BIN)/python -m pytest -q -rs tests/interop
+
+docs: $(STAMP)
+	$(BIN)/python -m tools.compatibility
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check .

@@ -15,6 +15,9 @@ BUDGET_MINUTES = {
 }
 """Together below the 20 minutes that the whole may take on two cores."""
 
+OTHER_FOLDERS = ("data", "interop")
+"""Not part of `make test`: `make interop` needs npm and Debian's packages."""
+
 ROOT = Path(__file__).parent
 
 

@@ -84,10 +84,7 @@ class Rebalance:
         logger.info("preparing rebalance group=%s generation=%d reason=%r", group.group_id, group.generation, reason)
         if group.state is State.COMPLETING_REBALANCE:
             for member in group.members.values():
-                member.assignment = b""
                 self._propagate(group, member, refused_sync(ErrorCode.REBALANCE_IN_PROGRESS), now_ms)
-        for member in group.members.values():
-            member.must_sync = False
         self._timers.cancel(Timer(group.group_id, TimerKind.SYNC))
         is_initial = group.state is State.EMPTY
         group.move_to(State.PREPARING_REBALANCE)
@@ -108,7 +105,7 @@ class Rebalance:
     def expire_join(self, group: Group, now_ms: int) -> None:
         """The time for joining is up, unless new members still come."""
         initial = group.initial_delay
-        if initial is None or not initial.has_new_member or initial.remaining_ms == 0:
+        if initial is None or not initial.has_new_member:
             self._complete_join(group, now_ms)
             return
         delay_ms = min(self._settings.initial_rebalance_delay_ms, initial.remaining_ms)

@@ -23,7 +23,7 @@ from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.route import Request
 from penstock.broker.settings import BrokerSettings
 from penstock.broker.topics import Topics
-from penstock.groups import Groups, GroupSettings
+from penstock.groups import CommittedOffset, Groups, GroupSettings, NewOffset
 from penstock.model.errors import ErrorCode
 from penstock.protocol.api import request_class, response_class
 from penstock.protocol.codec import decode, encode
@@ -318,6 +318,17 @@ def test_offset_fetch_in_every_version(client: Client, version: int) -> None:
         assert known.topics[0].partitions[0].committed_leader_epoch == 3
         if version >= 10:
             assert [topic.topic_id for topic in known.topics] == [client.topic_id, b"n" * 16]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("version", [9, 10])
+def test_offset_fetch_by_id_leaves_out_topics_that_are_no_more(client: Client, version: int) -> None:
+    async def main() -> None:
+        gone = NewOffset("gone", 0, CommittedOffset(1, 0, ""))
+        assert client.coordinator.commit(commit_request(client, 10), [gone]) == [ErrorCode.NONE]
+        reply = await client.send(offset_fetch, fetch_request(client, version, is_all=True), version)
+        assert [topic.name for topic in reply.groups[0].topics] == ([] if version >= 10 else ["gone"])
 
     asyncio.run(main())
 

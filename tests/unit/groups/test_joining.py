@@ -219,6 +219,40 @@ def test_groups_do_not_see_each_other() -> None:
     assert coordinator.heartbeat(member, 1, group="other") == ErrorCode.UNKNOWN_MEMBER_ID
 
 
+def test_one_who_waits_already_may_ask_again_when_the_group_is_full() -> None:
+    coordinator = Coordinator(GroupSettings(max_size=2))
+    older = coordinator.join()
+    coordinator.join()
+    newer = coordinator.join(next(iter(coordinator.group.members)))
+    assert coordinator.error(older) == ErrorCode.REBALANCE_IN_PROGRESS
+    coordinator.advance(6_000)
+    assert len(coordinator.joined(newer).members) == 2
+
+
+def test_a_group_that_has_become_empty_is_forgotten_in_time() -> None:
+    coordinator = Coordinator()
+    (member,) = coordinator.stable(1)
+    for _ in range(100):
+        coordinator.advance(9_000)
+        coordinator.heartbeat(member, 1)
+    coordinator.leave(member)
+    coordinator.advance(599_999)
+    assert coordinator.is_in(State.EMPTY)
+    coordinator.advance(1)
+    assert coordinator.groups.find("g") is None
+
+
+def test_a_group_whose_pending_member_leaves_is_forgotten_in_time() -> None:
+    coordinator = Coordinator()
+    pending = coordinator.joined(coordinator.join(joiner=NEW_CLIENT, session_ms=1_800_000)).member_id
+    coordinator.advance(1_000_000)
+    coordinator.leave(pending)
+    coordinator.advance(599_999)
+    assert coordinator.is_in(State.EMPTY)
+    coordinator.advance(1)
+    assert coordinator.groups.find("g") is None
+
+
 def test_an_empty_group_without_offsets_is_forgotten_in_time() -> None:
     coordinator = Coordinator()
     coordinator.join(joiner=NEW_CLIENT, session_ms=1_800_000)

@@ -249,6 +249,7 @@ def test_a_group_whose_members_all_die_is_empty_and_can_begin_again() -> None:
     token = coordinator.join(protocol_type="connect", protocols={"other": b""})
     coordinator.advance(3_000)
     assert coordinator.joined(token).generation_id == 3
+    assert coordinator.joined(token).protocol_type == "connect"
 
 
 def test_a_join_that_is_asked_again_answers_the_older_request_too() -> None:

@@ -153,6 +153,20 @@ def test_a_static_member_that_allows_no_time_for_a_rebalance_does_not_keep_the_c
     assert list(coordinator.group.members) == [static]
 
 
+def test_a_new_incarnation_that_waits_misses_no_heartbeat() -> None:
+    coordinator = Coordinator()
+    a, _ = stable(coordinator)
+    waiting = coordinator.join(a, instance="a", protocols={"range": b"new"})
+    newer = coordinator.join(instance="a")
+    assert coordinator.error(waiting) == ErrorCode.FENCED_INSTANCE_ID
+    b = coordinator.group.static_member("b")
+    assert b is not None
+    for _ in range(3):
+        coordinator.advance(SESSION_MS - 1)
+        coordinator.heartbeat(b.member_id, 1, instance="b")
+    assert coordinator.is_parked(newer)
+
+
 def test_the_session_of_the_new_incarnation_counts() -> None:
     coordinator = Coordinator()
     _, b = stable(coordinator)
