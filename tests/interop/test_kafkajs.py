@@ -20,7 +20,12 @@ def program() -> Path:
     if shutil.which("npm") is None:
         pytest.skip("npm is not installed, so kafkajs was not tried")
     if not (HERE / "node_modules").exists():
-        subprocess.run(["npm", "install", "--no-audit", "--no-fund"], cwd=HERE, check=True, capture_output=True)
+        subprocess.run(
+            ["npm", "install", "--no-audit", "--no-fund", "--no-package-lock"],
+            cwd=HERE,
+            check=True,
+            capture_output=True,
+        )
     return HERE / "roundtrip.js"
 
 
