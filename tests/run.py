@@ -22,12 +22,10 @@ ROOT = Path(__file__).parent
 
 
 def main() -> int:
-    unknown = sorted(
-        path.name for path in ROOT.iterdir() if path.is_dir() and path.name not in {*BUDGET_MINUTES, "data"}
-    )
-    unknown = [name for name in unknown if not name.startswith("__")]
-    if unknown:
-        print(f"tests/{unknown[0]} has no budget: give it one in tests/run.py")
+    folders = {path.name for path in ROOT.iterdir() if path.is_dir() and not path.name.startswith("__")}
+    without_budget = sorted(folders - {*BUDGET_MINUTES, *OTHER_FOLDERS})
+    if without_budget:
+        print(f"tests/{without_budget[0]} has no budget: give it one in tests/run.py")
         return 1
     failed = [folder for folder in sys.argv[1:] or BUDGET_MINUTES if not run(folder)]
     if failed:

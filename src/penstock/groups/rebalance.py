@@ -81,7 +81,7 @@ class Rebalance:
 
     def prepare(self, group: Group, reason: str, now_ms: int) -> None:
         """Ask every member to join again."""
-        logger.info("preparing rebalance group=%s generation=%d reason=%r", group.group_id, group.generation, reason)
+        logger.info("preparing rebalance group=%r generation=%d reason=%r", group.group_id, group.generation, reason)
         if group.state is State.COMPLETING_REBALANCE:
             for member in group.members.values():
                 self._propagate(group, member, refused_sync(ErrorCode.REBALANCE_IN_PROGRESS), now_ms)
@@ -125,7 +125,7 @@ class Rebalance:
             return
         group.start_generation()
         logger.info(
-            "rebalanced group=%s generation=%d members=%d", group.group_id, group.generation, len(group.members)
+            "rebalanced group=%r generation=%d members=%d", group.group_id, group.generation, len(group.members)
         )
         if group.state is State.EMPTY:
             self.rest(group, now_ms)
