@@ -97,24 +97,49 @@ class _Compiler:
             self._sized(spec, value)
 
     def _sized(self, spec: FieldSpec, value: str) -> None:
+        if not spec.nullable_in(self._version):
+            self._present(spec, value)
+        elif self._is_flexible:
+            self._nullable_compact(spec, value)
+        else:
+            self._nullable(spec, value)
+
+    def _present(self, spec: FieldSpec, value: str) -> None:
+        piece, length = self._source.name("s"), self._source.name("n")
+        self._source.line(f"{piece} = {value}{_encoded(spec)}")
+        self._source.line(f"{length} = len({piece}){' + 1' if self._is_flexible else ''}")
+        self._length(length, "h" if spec.wire == "string" else "i")
+        self._source.line(f"write({piece})")
+
+    def _nullable_compact(self, spec: FieldSpec, value: str) -> None:
+        """Null is the length 0, one zero byte that goes with what is pending."""
+        item = self._source.name("v")
+        self._source.line(f"{item} = {value}")
+        pending = self._pending
+        with self._source.block(f"if {item} is None:"):
+            self._write_zero()
+        self._pending = pending
+        with self._source.block("else:"):
+            self._present(spec, item)
+
+    def _nullable(self, spec: FieldSpec, value: str) -> None:
         emit = self._source.line
         piece, length = self._source.name("s"), self._source.name("n")
-        encoded = ".encode()" if spec.wire == "string" else ""
-        shift = " + 1" if self._is_flexible else ""
-        if not spec.nullable_in(self._version):
-            emit(f"{piece} = {value}{encoded}")
-            emit(f"{length} = len({piece}){shift}")
-        else:
-            emit(f"{piece} = {value}")
-            with self._source.block(f"if {piece} is None:"):
-                emit(f"{piece} = b''")
-                emit(f"{length} = {0 if self._is_flexible else -1}")
-            with self._source.block("else:"):
-                if encoded:
-                    emit(f"{piece} = {piece}{encoded}")
-                emit(f"{length} = len({piece}){shift}")
+        emit(f"{piece} = {value}")
+        with self._source.block(f"if {piece} is None:"):
+            emit(f"{piece} = b''")
+            emit(f"{length} = -1")
+        with self._source.block("else:"):
+            if _encoded(spec):
+                emit(f"{piece} = {piece}{_encoded(spec)}")
+            emit(f"{length} = len({piece})")
         self._length(length, "h" if spec.wire == "string" else "i")
         emit(f"write({piece})")
+
+    def _write_zero(self) -> None:
+        """One zero byte together with what is pending."""
+        self._source.line(f"write({self._packed(('x', ''))})" if self._pending else r"write(b'\0')")
+        self._pending = []
 
     def _length(self, length: str, letter: str) -> None:
         """Write a length or count together with what is pending."""
@@ -158,11 +183,7 @@ class _Compiler:
                 self._struct(spec.struct, element)
                 self._flush()
             else:
-                piece, length = self._source.name("s"), self._source.name("n")
-                emit(f"{piece} = {element}{'.encode()' if spec.wire == 'string' else ''}")
-                emit(f"{length} = len({piece}){' + 1' if self._is_flexible else ''}")
-                self._length(length, "h" if spec.wire == "string" else "i")
-                emit(f"write({piece})")
+                self._present(spec, element)
 
     def _numbers(self, spec: FieldSpec, items: str) -> None:
         letter = FIXED[spec.wire]
@@ -202,8 +223,7 @@ class _Compiler:
             self._source.line(f"{write_tags}({target}, write)")
         self._pending = pending
         with self._source.block("else:"):
-            self._source.line(f"write({self._packed(('x', ''))})" if pending else r"write(b'\0')")
-        self._pending = []
+            self._write_zero()
 
     def _tags_function(self, tagged: list[FieldSpec]) -> str:
         """A function for the rare struct that has tags; compiled apart so that the main path stays short."""
@@ -232,3 +252,7 @@ class _Compiler:
             self._field(spec, value)
             self._flush()
             emit(f"tags.append(({spec.tag}, b''.join(pieces)))")
+
+
+def _encoded(spec: FieldSpec) -> str:
+    return ".encode()" if spec.wire == "string" else ""

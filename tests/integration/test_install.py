@@ -1,0 +1,53 @@
+"""The package installs where there is no C compiler, and says so once when it runs."""
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("has_compiler", [False, True])
+def test_a_wheel_is_built_with_and_without_a_compiler(tmp_path: Path, has_compiler: bool) -> None:
+    if has_compiler and shutil.which("cc") is None and shutil.which("gcc") is None:
+        pytest.skip("no C compiler here to build the kernel with")
+    source = tmp_path / "source"
+    source.mkdir()
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", "NOTICE"):
+        shutil.copy(ROOT / name, source)
+    built = shutil.ignore_patterns("*.so", "_kernel.c", "__pycache__", "*.egg-info")
+    shutil.copytree(ROOT / "src", source / "src", ignore=built)
+    environment = {**os.environ} if has_compiler else {**os.environ, "CC": "/bin/false"}
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-build-isolation",
+        "--no-deps",
+        "-w",
+        str(tmp_path),
+    ]
+    result = subprocess.run([*command, str(source)], env=environment, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        archive.extractall(tmp_path / "installed")
+    assert any(name.endswith(".so") for name in names) == has_compiler
+    assert "penstock/py.typed" in names
+    code = "import penstock.records, penstock.records.builder; print(penstock.records.COMPILED)"
+    ran = subprocess.run(
+        [sys.executable, "-P", "-c", f"import sys; sys.path.insert(0, {str(tmp_path / 'installed')!r}); {code}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ran.stdout.strip() == str(has_compiler)
+    assert ran.stderr.count("compiled record kernel is missing") == (0 if has_compiler else 1)
