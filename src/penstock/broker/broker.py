@@ -10,6 +10,7 @@ from penstock.broker.topics import Topic, Topics
 from penstock.model.errors import UnknownTopicId, UnknownTopicOrPartition
 from penstock.protocol.declare import NO_UUID
 from penstock.world.clock import Clock, Entropy
+from penstock.world.disk import AsyncDisk
 
 
 @dataclass(slots=True)
@@ -20,6 +21,7 @@ class Broker:
     groups: GroupCoordinator
     clock: Clock
     entropy: Entropy
+    async_disk: AsyncDisk
 
     def topic(self, name: str, topic_id: bytes) -> Topic:
         """By id where the request has one, else by name."""

@@ -3,28 +3,10 @@
 from collections.abc import Callable
 
 from penstock.model.buffers import Buffer
-from penstock.model.errors import (
-    CorruptMessage,
-    FencedLeaderEpoch,
-    InvalidRecord,
-    InvalidTimestamp,
-    InvalidTxnState,
-    KafkaError,
-    MessageTooLarge,
-    UnknownLeaderEpoch,
-    UnsupportedCompressionType,
-)
-from penstock.records import (
-    BatchView,
-    Codec,
-    CorruptBatch,
-    RecordsError,
-    UnsupportedCompression,
-    parse_produced,
-    scan,
-    with_max_timestamp,
-)
+from penstock.model.errors import FencedLeaderEpoch, InvalidTxnState, UnknownLeaderEpoch
 from penstock.storage.log import Appended, Log
+from penstock.storage.producers import Origin
+from penstock.storage.validation import validate
 from penstock.world.disk import FileRange
 
 LEADER_EPOCH = 0
@@ -43,19 +25,25 @@ class Partition:
 
     @property
     def high_watermark(self) -> int:
-        return self.log.end_offset
+        return self.log.high_watermark
 
-    def append(self, data: Buffer, *, max_bytes: int, allows_zstd: bool) -> Appended:
+    def append(self, data: Buffer, *, allows_zstd: bool, now_ms: int) -> Appended:
         """Check what a producer sent and append it; those who wait for records hear of it."""
-        batch = _checked(data, max_bytes, allows_zstd)
-        appended = self.log.append(batch, self.leader_epoch)
+        batch = validate(data, self.log.config, allows_zstd=allows_zstd, now_ms=now_ms)
+        if batch.is_transactional:
+            raise InvalidTxnState("transactions are not served yet")
+        appended = self.log.append(batch, leader_epoch=self.leader_epoch, origin=Origin.CLIENT, now_ms=now_ms)
+        # With one replica, what the leader has appended every in-sync replica has.
+        self.log.raise_high_watermark(self.log.end_offset)
         if not appended.is_duplicate:
             for listener in list(self._listeners):
                 listener(batch.size)
         return appended
 
     def read(self, offset: int, max_bytes: int, *, at_least_one_batch: bool) -> FileRange | None:
-        return self.log.read(offset, max_bytes, at_least_one_batch=at_least_one_batch)
+        return self.log.read(
+            offset, max_bytes, at_least_one_batch=at_least_one_batch, upper_offset=self.log.high_watermark
+        )
 
     def check_epoch(self, current_leader_epoch: int) -> None:
         """Refuse a client whose idea of the leader is older or newer than ours."""
@@ -71,36 +59,3 @@ class Partition:
 
     def unlisten(self, listener: Callable[[int], None]) -> None:
         self._listeners.pop(listener, None)
-
-
-def _checked(data: Buffer, max_bytes: int, allows_zstd: bool) -> BatchView:
-    try:
-        batch = parse_produced(data)
-        if batch.size > max_bytes:
-            raise MessageTooLarge(f"the batch has {batch.size} bytes; this broker takes at most {max_bytes}")
-        if batch.codec == Codec.NONE:
-            batch = _with_true_max_timestamp(batch)
-    except RecordsError as error:
-        raise _as_kafka_error(error) from error
-    if batch.codec == Codec.ZSTD and not allows_zstd:
-        raise UnsupportedCompressionType("zstd needs Produce version 7 or newer")
-    if batch.is_log_append_time:
-        raise InvalidTimestamp("the time of appending is the broker's to set")
-    if batch.is_transactional:
-        raise InvalidTxnState("transactions are not served yet")
-    return batch
-
-
-def _with_true_max_timestamp(batch: BatchView) -> BatchView:
-    """Read the records once: they must be well formed, and lookups by time rely on the header's maximum."""
-    scanned = scan(batch.body, batch.record_count)
-    max_timestamp = batch.base_timestamp + scanned.max_timestamp_delta
-    return batch if max_timestamp == batch.max_timestamp else BatchView(with_max_timestamp(batch, max_timestamp))
-
-
-def _as_kafka_error(error: RecordsError) -> KafkaError:
-    if isinstance(error, CorruptBatch):
-        return CorruptMessage(str(error))
-    if isinstance(error, UnsupportedCompression):
-        return UnsupportedCompressionType(str(error))
-    return InvalidRecord(str(error))

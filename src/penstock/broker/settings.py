@@ -12,6 +12,4 @@ class BrokerSettings:
     cluster_id: str
     partitions_per_topic: int = 1
     auto_create_topics: bool = True
-    max_message_bytes: int = 1_048_588
-    segment_bytes: int = 1 << 30
     max_fetch_bytes: int = 57_671_680

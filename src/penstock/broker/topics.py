@@ -9,8 +9,10 @@ from penstock.model.hashes import uuid_from_text, uuid_to_text
 from penstock.model.topics import check_topic_name, collision_key
 from penstock.storage.checkpoint import read_text, write_atomically
 from penstock.storage.identity import new_uuid
-from penstock.storage.log import Log, open_log
-from penstock.world.clock import Entropy
+from penstock.storage.loading import LogState
+from penstock.storage.log_directory import LogDirectory
+from penstock.storage.recovery import Cut
+from penstock.world.clock import Clock, Entropy
 from penstock.world.disk import Disk
 
 logger = logging.getLogger(__name__)
@@ -31,23 +33,37 @@ class Topics:
     Partition 0 is written last, so a topic whose creation was cut off has none and is swept away at the next start.
     """
 
-    def __init__(self, disk: Disk, directory: str, entropy: Entropy, segment_bytes: int) -> None:
+    def __init__(self, disk: Disk, directory: str, logs: LogDirectory, entropy: Entropy, clock: Clock) -> None:
         self._disk = disk
         self._directory = directory
+        self._logs = logs
         self._entropy = entropy
-        self._segment_bytes = segment_bytes
+        self._clock = clock
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
         self._by_collision_key: dict[str, str] = {}
 
-    def load(self) -> None:
+    def find(self) -> dict[str, tuple[bytes, list[int]]]:
+        """The topics on disk that can be served: id and partitions of each."""
         found: dict[str, list[int]] = {}
         for name in self._disk.names(self._directory):
             topic, dash, index = name.rpartition("-")
             if dash and index.isdigit() and self._is_directory(f"{self._directory}/{name}"):
                 found.setdefault(topic, []).append(int(index))
-        for topic, indexes in found.items():
-            self._load_topic(topic, sorted(indexes))
+        readable = {
+            topic: (self._check_topic(topic, sorted(indexes)), sorted(indexes)) for topic, indexes in found.items()
+        }
+        return {topic: (topic_id, indexes) for topic, (topic_id, indexes) in readable.items() if topic_id is not None}
+
+    def open(self, name: str, topic_id: bytes, states: dict[int, LogState]) -> None:
+        """Open the logs of a topic that `find` has found; a state that recovery left stands for the checkpoints'."""
+        partitions = []
+        for index, state in sorted(states.items()):
+            log, cuts = self._logs.open(name, index, self._clock.now_ms(), state)
+            report_cuts(cuts)
+            log.raise_high_watermark(log.end_offset)
+            partitions.append(Partition(name, index, log))
+        self._add(Topic(name, topic_id, tuple(partitions)))
 
     def all(self) -> list[Topic]:
         return list(self._by_name.values())
@@ -76,57 +92,37 @@ class Topics:
         try:
             for index in reversed(range(partition_count)):
                 directory = self._partition_directory(name, index)
-                log, _ = open_log(self._disk, directory, self._segment_bytes)
+                log, _ = self._logs.open(name, index, self._clock.now_ms(), LogState())
                 partitions.insert(0, Partition(name, index, log))
                 text = f"version: 0\ntopic_id: {uuid_to_text(topic_id)}"
                 write_atomically(self._disk, directory, METADATA_FILE, text)
             self._disk.sync_directory(self._directory)
         except OSError as error:
-            for partition in partitions:
-                partition.log.close()
             raise KafkaStorageError(f"cannot create topic {name}: {error}") from error
         topic = Topic(name, topic_id, tuple(partitions))
         self._add(topic)
         logger.info("created topic=%s id=%s partitions=%d", name, uuid_to_text(topic_id), partition_count)
         return topic
 
-    def close(self) -> None:
-        """Bring every log to the disk, then let go of it."""
-        for topic in self._by_name.values():
-            for partition in topic.partitions:
-                _close(partition.log)
-
     def _add(self, topic: Topic) -> None:
         self._by_name[topic.name] = topic
         self._by_id[topic.topic_id] = topic
         self._by_collision_key[collision_key(topic.name)] = topic.name
 
-    def _load_topic(self, name: str, indexes: list[int]) -> None:
+    def _check_topic(self, name: str, indexes: list[int]) -> bytes | None:
+        """The id of a topic that is whole; what is not is swept away or left alone, and said."""
         try:
             topic_id = self._read_topic_id(name) if indexes[0] == 0 else None
         except ValueError:
             logger.error("topic=%s not served: %s of partition 0 is damaged", name, METADATA_FILE)
-            return
+            return None
         if topic_id is None:
             self._sweep(name, indexes)
-            return
+            return None
         if indexes != list(range(len(indexes))):
             logger.error("topic=%s not served: its partition directories have gaps: %s", name, indexes)
-            return
-        partitions = tuple(Partition(name, index, self._open(name, index)) for index in indexes)
-        self._add(Topic(name, topic_id, partitions))
-
-    def _open(self, name: str, index: int) -> Log:
-        log, cut = open_log(self._disk, self._partition_directory(name, index), self._segment_bytes)
-        if cut is not None:
-            logger.warning(
-                "recovered file=%s kept_bytes=%d lost_bytes=%d reason=%r",
-                cut.path,
-                cut.kept_bytes,
-                cut.lost_bytes,
-                cut.reason,
-            )
-        return log
+            return None
+        return topic_id
 
     def _read_topic_id(self, name: str) -> bytes | None:
         """The id that partition 0 was created with, None if it never was; ValueError when it cannot be read."""
@@ -166,8 +162,12 @@ class Topics:
         return f"{self._directory}/{name}-{index}"
 
 
-def _close(log: Log) -> None:
-    try:
-        log.sync()
-    finally:
-        log.close()
+def report_cuts(cuts: list[Cut]) -> None:
+    for cut in cuts:
+        logger.warning(
+            "recovered file=%s kept_bytes=%d lost_bytes=%d reason=%r",
+            cut.path,
+            cut.kept_bytes,
+            cut.lost_bytes,
+            cut.reason,
+        )

@@ -7,6 +7,7 @@ from importlib import import_module
 
 TOOLS = {
     "serve": "start one broker",
+    "dump-log": "print the files of a log directory",
 }
 """Each tool is a module of this package with `add_arguments(parser)` and `run(arguments) -> exit code`."""
 

@@ -252,3 +252,7 @@ class InvalidProducerIdMapping(KafkaError):
 
 class InvalidTxnState(KafkaError):
     code = ErrorCode.INVALID_TXN_STATE
+
+
+class TransactionCoordinatorFenced(KafkaError):
+    code = ErrorCode.TRANSACTION_COORDINATOR_FENCED

@@ -1,5 +1,6 @@
 """The composition root: wires one node onto a World, starts it, stops it."""
 
+import asyncio
 import logging
 from dataclasses import replace
 
@@ -15,10 +16,14 @@ from penstock.groups import Groups, GroupSettings
 from penstock.model.config import Config, ConfigError
 from penstock.net.connection import ConnectionSettings, OpenConnections, ServerConnection
 from penstock.net.frames import SCRATCH_SIZE
+from penstock.node.opening import open_topics
 from penstock.node.settings import NodeSettings, without_meaning
+from penstock.node.upkeep import keep_up
 from penstock.protocol.api import ApiKey
 from penstock.records import COMPILED
 from penstock.storage.identity import Identity, load_or_create_identity
+from penstock.storage.log_config import LogConfig
+from penstock.storage.log_directory import LogDirectory
 from penstock.world.disk import DirectoryLock
 from penstock.world.net import Listener
 from penstock.world.world import World
@@ -26,6 +31,9 @@ from penstock.world.world import World
 logger = logging.getLogger(__name__)
 
 HOT_APIS = (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.METADATA)
+BROKER_EPOCH = 0
+"""Until brokers register with a controller."""
+
 GRACE_SECONDS = 1.0
 """How long a stopping node waits for replies, long polls among them, to leave."""
 
@@ -39,6 +47,8 @@ class Node:
         self._connections = OpenConnections()
         self._lock: DirectoryLock | None = None
         self._topics: Topics | None = None
+        self._logs: LogDirectory | None = None
+        self._upkeep: asyncio.Task[None] | None = None
         self._groups: GroupCoordinator | None = None
         self._listener: Listener | None = None
 
@@ -53,9 +63,7 @@ class Node:
         world.disk.make_directories(settings.data_directory)
         self._lock = self._claim()
         identity = load_or_create_identity(world.disk, settings.data_directory, settings.node_id, world.entropy)
-        segment_bytes = settings.config["log.segment.bytes"]
-        self._topics = Topics(world.disk, settings.data_directory, world.entropy, segment_bytes)
-        self._topics.load()
+        self._topics = await self._open_topics()
         for key in without_meaning(settings.config):
             logger.warning("config key=%s has no effect here", key)
         self._groups = GroupCoordinator(
@@ -91,11 +99,31 @@ class Node:
         if self._groups is not None:
             self._groups.close()
         await self._connections.close(GRACE_SECONDS)
-        if self._topics is not None:
-            self._topics.close()
+        if self._upkeep is not None:
+            self._upkeep.cancel()
+        if self._logs is not None:
+            self._logs.close(BROKER_EPOCH)
         await self._world.workers.close()
         if self._lock is not None:
             self._lock.release()
+
+    async def _open_topics(self) -> Topics:
+        world, config = self._world, self._settings.config
+        log_config = _log_config(config)
+        logs = LogDirectory(
+            world.disk,
+            self._settings.data_directory,
+            log_config,
+            lambda bound: world.entropy.below(bound) if bound else 0,
+        )
+        logs.begin()
+        topics = Topics(world.disk, self._settings.data_directory, logs, world.entropy, world.clock)
+        await open_topics(world, logs, topics, log_config, config["num.recovery.threads.per.data.dir"])
+        # Only now may a stop say that it was clean.
+        self._logs = logs
+        upkeep = keep_up(world, logs, config["log.flush.offset.checkpoint.interval.ms"])
+        self._upkeep = asyncio.get_running_loop().create_task(upkeep)
+        return topics
 
     def _claim(self) -> DirectoryLock:
         path = f"{self._settings.data_directory}/.lock"
@@ -119,7 +147,6 @@ class Node:
                 cluster_id=identity.cluster_id,
                 partitions_per_topic=config["num.partitions"],
                 auto_create_topics=config["auto.create.topics.enable"],
-                max_message_bytes=config["message.max.bytes"],
                 max_fetch_bytes=config["fetch.max.bytes"],
             ),
             topics=self._topics,
@@ -127,7 +154,28 @@ class Node:
             groups=self._groups,
             clock=self._world.clock,
             entropy=self._world.entropy,
+            async_disk=self._world.async_disk,
         )
+
+
+def _log_config(config: Config) -> LogConfig:
+    roll_ms = config["log.roll.ms"]
+    jitter_ms = config["log.roll.jitter.ms"]
+    flush_ms = config["log.flush.interval.ms"]
+    if flush_ms is None:
+        flush_ms = config["log.flush.scheduler.interval.ms"]
+    return LogConfig(
+        segment_bytes=config["log.segment.bytes"],
+        segment_ms=config["log.roll.hours"] * 3_600_000 if roll_ms is None else roll_ms,
+        segment_jitter_ms=config["log.roll.jitter.hours"] * 3_600_000 if jitter_ms is None else jitter_ms,
+        index_interval_bytes=config["log.index.interval.bytes"],
+        max_index_bytes=config["log.index.size.max.bytes"],
+        flush_messages=config["log.flush.interval.messages"],
+        flush_ms=flush_ms,
+        producer_id_expiration_ms=config["producer.id.expiration.ms"],
+        uses_log_append_time=config["log.message.timestamp.type"] == "LogAppendTime",
+        max_message_bytes=config["message.max.bytes"],
+    )
 
 
 def _group_settings(config: Config) -> GroupSettings:

@@ -11,9 +11,10 @@ from penstock.model.buffers import Buffer
 from penstock.sim.filesystem import Directory, FileSystem
 from penstock.sim.incarnation import Incarnation
 from penstock.sim.pages import Pages
-from penstock.sim.trace import Trace
+from penstock.sim.trace import NANOSECONDS_PER_MS, Trace
 from penstock.world.disk import File
 
+EPOCH_MS: Final = 1_700_000_000_000
 READ_DELAY_US: Final = (50, 5_000)
 SYNC_DELAY_US: Final = (200, 20_000)
 
@@ -78,6 +79,9 @@ class SimDisk:
         self._trace.note(f"{self.incarnation} {operation} {path}{detail}", data)
         self.file_system.faults.check(operation, path)
 
+    def now_ms(self) -> int:
+        return EPOCH_MS + self._trace.now_ns() // NANOSECONDS_PER_MS
+
     def is_cold(self) -> bool:
         return self._chance.random() < self.cold_probability
 
@@ -96,6 +100,10 @@ class SimFile:
     def size(self) -> int:
         self._check_open()
         return len(self.pages.data)
+
+    def modified_ms(self) -> int:
+        self._check_open()
+        return self.pages.modified_ms
 
     def read(self, position: int, size: int) -> bytes:
         self._check_open()
@@ -117,6 +125,7 @@ class SimFile:
         if data and not room:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self._path)
         self.pages.append(data[:room])
+        self.pages.modified_ms = self._disk.now_ms()
         file_system.charge(self.pages, room)
         return room
 
@@ -125,6 +134,7 @@ class SimFile:
         self._disk.operate("truncate", self._path, f" to {size}")
         self._disk.file_system.charge(self.pages, size - len(self.pages.data))
         self.pages.truncate(size)
+        self.pages.modified_ms = self._disk.now_ms()
 
     def sync(self) -> None:
         self._check_open()

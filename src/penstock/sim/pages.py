@@ -35,6 +35,7 @@ class Pages:
     def __init__(self) -> None:
         self.data = bytearray()
         self.linked = True
+        self.modified_ms = 0
         self._images = [Image(0, b"", NEVER)]
         self._cut = NEVER
         # After a failed sync Linux forgets that the pages are dirty: a later sync succeeds without writing them.

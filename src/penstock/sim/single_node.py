@@ -150,6 +150,8 @@ async def _serve(world: World) -> None:
             "log.dirs": DATA_DIRECTORY,
             "node.id": "1",
             "log.segment.bytes": "1048576",
+            "log.index.size.max.bytes": "4096",
+            "log.index.interval.bytes": "200",
             "penstock.poison.buffers": "true",
         }
     )

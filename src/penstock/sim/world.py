@@ -11,7 +11,7 @@ from contextvars import Context
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
-from penstock.sim.disk import SimAsyncDisk, SimDisk
+from penstock.sim.disk import EPOCH_MS, SimAsyncDisk, SimDisk
 from penstock.sim.filesystem import FileSystem
 from penstock.sim.incarnation import Incarnation
 from penstock.sim.loop import SimLoop
@@ -22,7 +22,6 @@ from penstock.world.disk import Disk
 from penstock.world.workers import WorkerError
 from penstock.world.world import World
 
-EPOCH_MS: Final = 1_700_000_000_000
 NANOSECONDS_PER_MS: Final = 1_000_000
 DATA_DIRECTORY: Final = "/data"
 LIMIT_MS: Final = 24 * 3_600_000

@@ -1,5 +1,8 @@
 """Small text files that are replaced whole or not at all."""
 
+from collections.abc import Mapping
+
+from penstock.storage.formats import CorruptFile
 from penstock.world.disk import Disk
 
 
@@ -31,3 +34,26 @@ def read_text(disk: Disk, directory: str, name: str) -> str | None:
         return file.read(0, file.size()).decode(errors="replace")
     finally:
         file.close()
+
+
+def write_offsets(disk: Disk, directory: str, name: str, offsets: Mapping[tuple[str, int], int]) -> None:
+    """An offset checkpoint file: one offset per partition."""
+    lines = [f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()]
+    write_atomically(disk, directory, name, "\n".join(["0", str(len(lines)), *lines]) + "\n")
+
+
+def read_offsets(disk: Disk, directory: str, name: str) -> dict[tuple[str, int], int]:
+    """The offsets of a checkpoint file, none if there is no file; CorruptFile when it cannot be read."""
+    lines = (read_text(disk, directory, name) or "").splitlines()
+    if not lines:
+        return {}
+    offsets: dict[tuple[str, int], int] = {}
+    try:
+        if lines[0] != "0" or int(lines[1]) != len(lines) - 2:
+            raise CorruptFile(f"{directory}/{name}: version or count is wrong")
+        for line in lines[2:]:
+            topic, partition, offset = line.split(" ")
+            offsets[topic, int(partition)] = int(offset)
+    except (IndexError, ValueError) as error:
+        raise CorruptFile(f"{directory}/{name}: {error}") from error
+    return offsets

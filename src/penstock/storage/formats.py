@@ -1,4 +1,4 @@
-"""The small binary records beside a log, as Apache Kafka lays them out: index entries, aborted transactions, producers."""
+"""The small binary records beside a log, as Apache Kafka lays them out."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

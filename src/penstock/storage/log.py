@@ -1,16 +1,26 @@
 """The log of one partition: an ordered run of segments that is appended to at its end and read anywhere."""
 
+import logging
 from bisect import bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock.model.errors import KafkaStorageError, OffsetOutOfRange, RecordListTooLarge
 from penstock.records import BatchView, patch_header
-from penstock.storage.producers import NO_PRODUCER, AppendedBatch, Producers
-from penstock.storage.recovery import Cut, TornTail, sound_batches
+from penstock.storage.formats import AbortedTransaction
+from penstock.storage.leader_epochs import LeaderEpochs
+from penstock.storage.log_config import LogConfig
+from penstock.storage.open_files import OpenFiles
+from penstock.storage.producer_snapshots import ProducerSnapshots
+from penstock.storage.producers import NO_PRODUCER, AppendedBatch, EndMarker, Origin, Producers
+from penstock.storage.replay import end_marker, note_producer, replay_producers
 from penstock.storage.segment import BatchPlace, Segment
-from penstock.world.disk import Disk, FileRange
+from penstock.world.disk import Disk, File, FileRange
 
-DEFAULT_SEGMENT_BYTES = 1 << 30
+logger = logging.getLogger(__name__)
+
+EPOCH_BUMPING_TRANSACTIONS = 2
+"""Since this version of transactions an end marker carries a bumped epoch (KIP-890)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +30,17 @@ class Appended:
     base_offset: int
     last_offset: int
     is_duplicate: bool = False
+    is_flush_due: bool = False
+    """Whether the configuration wants this on the device before it is acknowledged."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlushDue:
+    """System calls that bring a log up to an offset to the device, to be made off the event loop."""
+
+    directory: str
+    files: list[File]
+    end_offset: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,173 +49,349 @@ class FoundRecord:
 
     offset: int
     timestamp_ms: int
+    leader_epoch: int
 
 
 class Log:
-    """Opened by `open_log`, which recovers it."""
+    """Opened by `loading.open_log`, which recovers it."""
 
-    def __init__(self, disk: Disk, directory: str, segments: list[Segment], segment_bytes: int) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        files: OpenFiles,
+        directory: str,
+        config: LogConfig,
+        *,
+        segments: list[Segment],
+        epochs: LeaderEpochs,
+        snapshots: ProducerSnapshots,
+        jitter: Callable[[int], int],
+    ) -> None:
         self._disk = disk
+        self._files = files
         self._directory = directory
+        self._config = config
+        self._jitter = jitter
         self._segments = segments
         self._base_offsets = [segment.base_offset for segment in segments]
-        self._segment_bytes = segment_bytes
         self._failure: OSError | None = None
+        self._snapshots = snapshots
+        self.epochs = epochs
         self.producers = Producers()
         self.start_offset = segments[0].base_offset
+        self.end_offset = segments[-1].next_offset
+        self.high_watermark = 0
+        self.recovery_point = 0
+        self._unflushed_since_ms: int | None = None
 
     @property
-    def end_offset(self) -> int:
-        return self._segments[-1].next_offset
+    def directory(self) -> str:
+        return self._directory
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        return tuple(self._segments)
+
+    @property
+    def active(self) -> Segment:
+        return self._segments[-1]
 
     @property
     def size(self) -> int:
         return sum(segment.size for segment in self._segments)
 
-    def append(self, batch: BatchView, leader_epoch: int) -> Appended:
+    @property
+    def last_stable_offset(self) -> int:
+        """Below this, every transaction has an outcome that readers may see."""
+        unstable = self.producers.first_unstable_offset
+        return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
+
+    # Appending
+
+    def append(
+        self, batch: BatchView, *, leader_epoch: int, origin: Origin, now_ms: int, transaction_version: int = 0
+    ) -> Appended:
         """Give a checked batch the next offsets and write it."""
         self._refuse_if_failed()
-        if batch.size > self._segment_bytes:
-            raise RecordListTooLarge(f"a batch of {batch.size} bytes does not fit a segment of {self._segment_bytes}")
-        if batch.producer_id != NO_PRODUCER:
-            repeated = self.producers.duplicate_of(
-                batch.producer_id, batch.producer_epoch, batch.base_sequence, batch.last_sequence
+        if batch.size > self._config.segment_bytes:
+            raise RecordListTooLarge(
+                f"a batch of {batch.size} bytes does not fit a segment of {self._config.segment_bytes}"
             )
+        marker = end_marker(batch) if batch.is_control else None
+        if batch.producer_id != NO_PRODUCER:
+            repeated = self._check_producer(batch, origin, marker, transaction_version)
             if repeated is not None:
                 return Appended(repeated.base_offset, repeated.last_offset, is_duplicate=True)
         base_offset = self.end_offset
         last_offset = base_offset + batch.last_offset_delta
-        segment = self._segment_for(batch.size, last_offset)
-        pieces = (patch_header(batch, base_offset, leader_epoch), batch.bytes_after_patch)
         try:
-            segment.append(pieces, batch.size, last_offset, batch.max_timestamp)
+            segment = self._segment_for(batch, base_offset, last_offset, now_ms)
+            if leader_epoch > self.epochs.latest:
+                self.epochs.assign(leader_epoch, base_offset)
+            pieces = (patch_header(batch, base_offset, leader_epoch), batch.bytes_after_patch)
+            segment.append(pieces, batch, last_offset)
         except OSError as error:
-            self._note_failure(segment, error)
+            self._note_failure(error)
             raise KafkaStorageError(f"cannot append to {self._directory}: {error}") from error
-        self._remember_producer(batch, base_offset)
-        return Appended(base_offset, last_offset)
+        self.end_offset = last_offset + 1
+        self._note_producer(segment, batch, base_offset, marker)
+        self.producers.end_offset = self.end_offset
+        if self._unflushed_since_ms is None:
+            self._unflushed_since_ms = now_ms
+        return Appended(base_offset, last_offset, is_flush_due=self.flush_due(now_ms))
 
-    def read(self, offset: int, max_bytes: int, *, at_least_one_batch: bool) -> FileRange | None:
-        """The bytes from the batch that holds `offset` on, cut at `max_bytes`; None when there are none yet."""
+    def _check_producer(
+        self, batch: BatchView, origin: Origin, marker: EndMarker | None, transaction_version: int
+    ) -> AppendedBatch | None:
+        if marker is not None:
+            if origin is Origin.COORDINATOR:
+                bumps_epoch = transaction_version >= EPOCH_BUMPING_TRANSACTIONS
+                self.producers.check_marker(batch.producer_id, batch.producer_epoch, marker, bumps_epoch=bumps_epoch)
+            return None
+        if origin is not Origin.CLIENT:
+            return None
+        sequences = (batch.producer_id, batch.producer_epoch, batch.base_sequence, batch.last_sequence)
+        repeated = self.producers.duplicate_of(*sequences)
+        if repeated is None:
+            self.producers.check_data(*sequences, is_transactional=batch.is_transactional)
+        return repeated
+
+    def _note_producer(self, segment: Segment, batch: BatchView, base_offset: int, marker: EndMarker | None) -> None:
+        if batch.producer_id == NO_PRODUCER:
+            return
+        aborted = note_producer(self.producers, batch, base_offset, marker)
+        if aborted is not None:
+            segment.transactions.append(aborted)
+
+    def _segment_for(self, batch: BatchView, base_offset: int, last_offset: int, now_ms: int) -> Segment:
+        if self.active.should_roll(batch.size, last_offset, batch.max_timestamp, now_ms):
+            self.roll(base_offset, now_ms)
+        return self.active
+
+    def roll(self, base_offset: int, now_ms: int) -> None:
+        """Close the active segment and begin a new one, with a snapshot of the producers where they meet."""
+        old = self.active
+        base_offset = max(base_offset, self.end_offset)
+        old.deactivate()
+        segment = Segment(self._disk, self._files, self._directory, base_offset, self._config)
+        self._files.get(segment.path(".log"), create=True)
+        segment.activate(now_ms, self._jitter(min(self._config.segment_jitter_ms, self._config.segment_ms)))
+        self.producers.end_offset = base_offset
+        self._snapshots.take(self.producers)
+        self._segments.append(segment)
+        self._base_offsets.append(base_offset)
+
+    # Flushing
+
+    def flush_due(self, now_ms: int) -> bool:
+        """Whether configuration asks for a flush now; by default it never does."""
+        if self.end_offset - self.recovery_point >= self._config.flush_messages:
+            return True
+        since_ms = self._unflushed_since_ms
+        return since_ms is not None and now_ms - since_ms >= self._config.flush_ms
+
+    def begin_flush(self) -> "FlushDue":
+        """The files that must be synced to make everything appended so far durable."""
+        self._refuse_if_failed()
+        first = max(bisect_right(self._base_offsets, self.recovery_point) - 1, 0)
+        files = [file for segment in self._segments[first:] for file in segment.files_to_sync()]
+        files += [
+            self._snapshots.file(segment.base_offset)
+            for segment in self._segments[first:]
+            if segment.base_offset in self._snapshots.offsets
+        ]
+        self._unflushed_since_ms = None
+        return FlushDue(self._directory, files, self.end_offset)
+
+    def end_flush(self, flushed: "FlushDue") -> None:
+        self.recovery_point = max(self.recovery_point, min(flushed.end_offset, self.end_offset))
+
+    def fail_flush(self, error: OSError) -> None:
+        """A failed sync is never repeated: the pages it covered may be gone, and a second one would not say so."""
+        self._failure = error
+        logger.error("log offline directory=%s reason=%r", self._directory, str(error))
+
+    def flush(self) -> None:
+        """Bring everything to the device now."""
+        due = self.begin_flush()
+        try:
+            for file in due.files:
+                file.sync()
+            self._disk.sync_directory(self._directory)
+        except OSError as error:
+            self.fail_flush(error)
+            raise KafkaStorageError(f"cannot flush {self._directory}: {error}") from error
+        self.end_flush(due)
+
+    def close(self) -> None:
+        """Write indexes and producers, bring all to the device, and let go of every file."""
+        try:
+            if self._failure is None:
+                self._snapshots.take(self.producers)
+                self.active.deactivate()
+                self.flush()
+        finally:
+            for segment in self._segments:
+                segment.close()
+
+    # Reading
+
+    def read(self, offset: int, max_bytes: int, *, at_least_one_batch: bool, upper_offset: int) -> FileRange | None:
+        """The bytes from the batch that holds `offset` on, cut at `max_bytes` and before `upper_offset`."""
         self._refuse_if_failed()
         if not self.start_offset <= offset <= self.end_offset:
             raise OffsetOutOfRange(f"offset {offset} is outside [{self.start_offset}, {self.end_offset}]")
-        if offset == self.end_offset:
+        if offset >= upper_offset:
             return None
-        segment, place = self._locate(offset)
-        available = segment.size - place.position
-        size = min(available, max_bytes)
-        if at_least_one_batch:
-            size = min(available, max(size, place.header.size))
+        found = self._locate(offset)
+        if found is None:
+            return None
+        segment, place = found
+        limit = segment.size
+        if segment.next_offset > upper_offset:
+            stop = segment.first_batch_to_contain(upper_offset, place.position)
+            limit = segment.size if stop is None else stop.position
+        wanted = max(max_bytes, place.header.size) if at_least_one_batch else max_bytes
+        size = min(limit - place.position, wanted)
         return FileRange(segment.file, place.position, size) if size > 0 else None
+
+    def aborted_transactions(self, start_offset: int, upper_offset: int) -> list[AbortedTransaction]:
+        """The aborted transactions with records in a range."""
+        found: list[AbortedTransaction] = []
+        first = max(bisect_right(self._base_offsets, start_offset) - 1, 0)
+        for segment in self._segments[first:]:
+            collected = segment.transactions.collect(start_offset, upper_offset)
+            found += collected.transactions
+            if collected.is_complete:
+                break
+        return found
+
+    def aborted_in_read(self, offset: int, size: int) -> list[AbortedTransaction]:
+        """The aborted transactions that a reader of so many bytes from an offset may meet, or a few more."""
+        found = self._locate(offset)
+        if found is None:
+            return []
+        segment, place = found
+        entry = segment.offset_index.first_from_position(place.position + size)
+        if entry is not None:
+            return self.aborted_transactions(offset, entry.offset)
+        following = bisect_right(self._base_offsets, segment.base_offset)
+        upper = self._base_offsets[following] if following < len(self._base_offsets) else self.end_offset
+        return self.aborted_transactions(offset, upper)
 
     def first_record_since(self, timestamp_ms: int) -> FoundRecord | None:
         """The first record that is not older."""
         for segment in self._segments:
-            if segment.max_timestamp < timestamp_ms:
-                continue
-            for place in segment.headers():
-                if place.header.max_timestamp >= timestamp_ms:
-                    for record in segment.read_batch(place).records():
-                        if record.timestamp_ms >= timestamp_ms:
-                            return FoundRecord(record.offset, record.timestamp_ms)
+            if segment.largest_timestamp >= timestamp_ms:
+                found = segment.find_timestamp(timestamp_ms, self.start_offset)
+                if found is not None:
+                    return FoundRecord(found[1], found[0], self.epochs.epoch_at(found[1]))
         return None
 
     def newest_record(self) -> FoundRecord | None:
         """The first record with the largest timestamp."""
-        newest = max(segment.max_timestamp for segment in self._segments)
-        return None if newest < 0 else self.first_record_since(newest)
+        segment = max(self._segments, key=lambda one: one.largest.timestamp_ms)
+        largest = segment.largest
+        if largest.timestamp_ms < 0:
+            return None
+        place = segment.first_batch_to_contain(largest.offset)
+        if place is None:
+            return None
+        for record in segment.read_batch(place).records():
+            if record.timestamp_ms == largest.timestamp_ms:
+                return FoundRecord(record.offset, record.timestamp_ms, self.epochs.epoch_at(record.offset))
+        return None
 
-    def sync(self) -> None:
-        self._segments[-1].file.sync()
-
-    def close(self) -> None:
-        for segment in self._segments:
-            segment.file.close()
-
-    def _segment_for(self, size: int, last_offset: int) -> Segment:
-        active = self._segments[-1]
-        fits = active.size + size <= self._segment_bytes and last_offset - active.base_offset < 2**31
-        if fits or active.size == 0:
-            return active
-        path = segment_path(self._directory, active.next_offset)
-        try:
-            active.file.sync()
-            file = self._disk.open(path, create=True)
-            self._disk.sync_directory(self._directory)
-        except OSError as error:
-            raise KafkaStorageError(f"cannot begin segment {path}: {error}") from error
-        self._segments.append(Segment(file, active.next_offset))
-        self._base_offsets.append(active.next_offset)
-        return self._segments[-1]
-
-    def _locate(self, offset: int) -> tuple[Segment, BatchPlace]:
+    def _locate(self, offset: int) -> tuple[Segment, BatchPlace] | None:
         first = max(bisect_right(self._base_offsets, offset) - 1, 0)
         for segment in self._segments[first:]:
             place = segment.first_batch_to_contain(offset)
             if place is not None:
                 return segment, place
-        raise AssertionError(f"{self._directory}: no batch at {offset} below the end {self.end_offset}")
+        return None
 
-    def _remember_producer(self, batch: BatchView, base_offset: int) -> None:
-        if batch.producer_id == NO_PRODUCER:
+    # Cutting
+
+    def raise_high_watermark(self, offset: int) -> None:
+        self.high_watermark = min(offset, self.end_offset)
+        self.producers.raise_high_watermark(self.high_watermark)
+
+    def raise_start(self, offset: int) -> None:
+        """Records below the new start are gone for readers; their segments go with `delete_old_segments`."""
+        if offset <= self.start_offset:
             return
-        appended = AppendedBatch(
-            first_sequence=batch.base_sequence,
-            last_sequence=batch.last_sequence,
-            base_offset=base_offset,
-            last_offset=base_offset + batch.last_offset_delta,
-            timestamp_ms=batch.max_timestamp,
-        )
-        self.producers.appended(batch.producer_id, batch.producer_epoch, appended)
+        if offset > self.high_watermark:
+            raise OffsetOutOfRange(f"cannot begin the log at {offset}, above its high watermark {self.high_watermark}")
+        self.start_offset = offset
+        self.epochs.truncate_start(offset)
+        self.producers.raise_start(offset)
 
-    def _note_failure(self, segment: Segment, error: OSError) -> None:
+    def delete_old_segments(self) -> int:
+        """Retire segments that lie wholly below the start; returns how many."""
+        count = 0
+        while len(self._segments) > 1 and self._segments[1].base_offset <= self.start_offset:
+            self._retire(self._segments.pop(0))
+            self._base_offsets.pop(0)
+            count += 1
+        return count
+
+    def truncate(self, offset: int, now_ms: int) -> bool:
+        """Drop every record at or above an offset, as a follower does to agree with its leader."""
+        if offset >= self.end_offset:
+            self.epochs.truncate_end(offset)
+            return False
+        if offset < self._segments[0].base_offset:
+            self.truncate_fully(offset, now_ms)
+            return True
+        while self._segments[-1].base_offset > offset:
+            self._retire(self._segments.pop())
+            self._base_offsets.pop()
+        segment = self.active
+        segment.activate(now_ms, segment.roll_jitter_ms)
+        segment.truncate(offset, now_ms)
+        segment.next_offset = self.end_offset = offset
+        self.epochs.truncate_end(offset)
+        self.start_offset = min(self.start_offset, offset)
+        replay_producers(
+            self.segments, self.producers, self._snapshots, self.start_offset, offset, now_ms, self._config
+        )
+        self.recovery_point = min(self.recovery_point, offset)
+        self.high_watermark = min(self.high_watermark, offset)
+        return True
+
+    def truncate_fully(self, offset: int, now_ms: int) -> None:
+        """Begin anew at an offset, with nothing before it."""
+        while self._segments:
+            self._retire(self._segments.pop())
+        segment = Segment(self._disk, self._files, self._directory, offset, self._config)
+        self._files.get(segment.path(".log"), create=True)
+        segment.activate(now_ms, 0)
+        self._segments.append(segment)
+        self._base_offsets = [offset]
+        self.start_offset = self.end_offset = self.recovery_point = self.high_watermark = offset
+        self.epochs.clear()
+        for snapshot in list(self._snapshots.offsets):
+            self._snapshots.remove(snapshot)
+        self.producers.restore([], offset, now_ms, self._config.producer_id_expiration_ms)
+
+    @property
+    def config(self) -> LogConfig:
+        return self._config
+
+    def _retire(self, segment: Segment) -> None:
+        segment.rename(".deleted")
+        self._snapshots.remove(segment.base_offset)
+
+    def _note_failure(self, error: OSError) -> None:
         """A log whose file could not be cut back to its last good byte takes no more appends."""
         try:
-            is_clean = segment.file.size() == segment.size
+            is_clean = self.active.file.size() == self.active.size
         except OSError:
             is_clean = False
         if not is_clean:
             self._failure = error
+            logger.error("log offline directory=%s reason=%r", self._directory, str(error))
 
     def _refuse_if_failed(self) -> None:
         if self._failure is not None:
             raise KafkaStorageError(f"{self._directory} is offline: {self._failure}")
-
-
-def open_log(disk: Disk, directory: str, segment_bytes: int = DEFAULT_SEGMENT_BYTES) -> tuple[Log, Cut | None]:
-    """Open or create a log, and cut whatever a crash left half written at its end."""
-    disk.make_directories(directory)
-    bases = sorted(int(name[:-4]) for name in disk.names(directory) if _is_segment_name(name))
-    segments = [Segment(disk.open(segment_path(directory, base), create=True), base) for base in bases or [0]]
-    if not bases:
-        disk.sync_directory(directory)
-    log = Log(disk, directory, segments, segment_bytes)
-    return log, _recover(log, disk, segments)
-
-
-def segment_path(directory: str, base_offset: int) -> str:
-    return f"{directory}/{base_offset:020d}.log"
-
-
-def _is_segment_name(name: str) -> bool:
-    return name.endswith(".log") and len(name) == 24 and name[:20].isdigit()
-
-
-def _recover(log: Log, disk: Disk, segments: list[Segment]) -> Cut | None:
-    for number, segment in enumerate(segments):
-        try:
-            for batch in sound_batches(segment.file, segment.base_offset):
-                segment.note(batch.size, batch.last_offset, batch.max_timestamp)
-                log._remember_producer(batch, batch.base_offset)
-        except TornTail as torn:
-            cut = Cut(segment.file.path, torn.position, segment.file.size() - torn.position, str(torn))
-            segment.file.truncate(torn.position)
-            segment.file.sync()
-            for later in segments[number + 1 :]:
-                later.file.close()
-                disk.remove(later.file.path)
-            del segments[number + 1 :]
-            del log._base_offsets[number + 1 :]
-            return cut
-    return None

@@ -1,12 +1,20 @@
-"""Walks a segment from its first byte and stops at the first batch that is not whole and sound."""
+"""Walks a segment, builds anew what is known of it, and cuts it at the first batch that is not sound."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from penstock.records import RecordsError
 from penstock.records.batch import HEADER_SIZE, MAGIC, BatchView
+from penstock.storage.leader_epochs import LeaderEpochs
+from penstock.storage.producers import NO_PRODUCER, Producers
+from penstock.storage.replay import end_marker, note_producer
+from penstock.storage.segment import MAX_RELATIVE_OFFSET, Segment
 from penstock.world.disk import File
 
 WINDOW_BYTES = 4 * 1024 * 1024
+
+Progress = Callable[[int], None]
+"""Called with the number of bytes walked since the last call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +35,43 @@ class TornTail(Exception):
         self.position = position
 
 
-def sound_batches(file: File, next_offset: int) -> Iterator[BatchView]:
+def recover_segment(
+    segment: Segment, epochs: LeaderEpochs, producers: Producers, progress: Progress = lambda _: None
+) -> Cut | None:
+    """Rebuild the indexes of a segment and bring epochs and producers up to its end; cut what is not sound."""
+    file = segment.file
+    segment.reset_indexes()
+    cut = None
+    try:
+        for batch in sound_batches(file, segment.base_offset):
+            if batch.partition_leader_epoch > epochs.latest:
+                epochs.assign(batch.partition_leader_epoch, batch.base_offset, durable=False)
+            if batch.producer_id != NO_PRODUCER:
+                _note(segment, producers, batch)
+            segment.note(batch.size, batch.last_offset, batch.max_timestamp)
+            producers.end_offset = batch.next_offset
+            progress(batch.size)
+    except TornTail as torn:
+        cut = Cut(file.path, torn.position, file.size() - torn.position, str(torn))
+        file.truncate(torn.position)
+    segment.deactivate()
+    return cut
+
+
+def _note(segment: Segment, producers: Producers, batch: BatchView) -> None:
+    try:
+        marker = end_marker(batch) if batch.is_control else None
+    except RecordsError as error:
+        raise TornTail(segment.size, str(error)) from error
+    aborted = note_producer(producers, batch, batch.base_offset, marker)
+    if aborted is not None:
+        segment.transactions.append(aborted)
+
+
+def sound_batches(file: File, base_offset: int) -> Iterator[BatchView]:
     """Every batch of the file in order, each checked against its CRC; TornTail at the first that fails."""
     size = file.size()
+    next_offset = base_offset
     position = 0
     window, window_start = memoryview(b""), 0
     while position < size:
@@ -43,7 +85,7 @@ def sound_batches(file: File, next_offset: int) -> Iterator[BatchView]:
             if _batch_size(window) > needed:
                 continue
         batch = BatchView(window, relative)
-        _check(batch, position, next_offset)
+        _check(batch, position, next_offset, base_offset)
         yield batch
         next_offset = batch.next_offset
         position += batch.size
@@ -54,10 +96,12 @@ def _batch_size(window: memoryview) -> int:
     return max(12 + int.from_bytes(window[8:12], "big", signed=True), HEADER_SIZE)
 
 
-def _check(batch: BatchView, position: int, next_offset: int) -> None:
+def _check(batch: BatchView, position: int, next_offset: int, base_offset: int) -> None:
     if batch.size < HEADER_SIZE or batch.magic != MAGIC:
-        raise TornTail(position, f"no batch of magic 2 (size {batch.size}, magic {batch.magic})")
+        raise TornTail(position, f"no batch of magic {MAGIC} (size {batch.size}, magic {batch.magic})")
     if batch.base_offset < next_offset or batch.last_offset_delta < 0:
         raise TornTail(position, f"offset {batch.base_offset} where at least {next_offset} was expected")
+    if batch.last_offset - base_offset > MAX_RELATIVE_OFFSET:
+        raise TornTail(position, f"offset {batch.last_offset} is too far from the segment's base {base_offset}")
     if not batch.crc_is_valid():
         raise TornTail(position, f"the batch at offset {batch.base_offset} does not match its CRC")

@@ -1,16 +1,21 @@
-"""One file of a log: record batches back to back, with a sparse index of where they lie."""
+"""One stretch of a log: a file of record batches and the indexes that find them."""
 
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from penstock.model.buffers import Buffer
+from penstock.model.errors import KafkaStorageError
 from penstock.records.batch import HEADER_SIZE, BatchView
-from penstock.world.disk import File
+from penstock.storage.formats import OFFSET_ENTRY, TIME_ENTRY
+from penstock.storage.indexes import NO_TIMESTAMP, OffsetIndex, TimeIndex, TimestampOffset
+from penstock.storage.log_config import LogConfig
+from penstock.storage.open_files import OpenFiles
+from penstock.storage.transaction_index import TransactionIndex
+from penstock.world.disk import Disk, File
 
-INDEX_INTERVAL_BYTES = 4096
-SCAN_WINDOW_BYTES = 1024 * 1024
-NO_TIMESTAMP = -1
+SCAN_WINDOW_BYTES = 64 * 1024
+MAX_RELATIVE_OFFSET = 2**31 - 1
+SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,59 +27,267 @@ class BatchPlace:
 
 
 class Segment:
-    """Appends to the file and finds batches in it."""
+    """Appends to the file and finds batches in it.
 
-    def __init__(self, file: File, base_offset: int) -> None:
-        self.file = file
+    The indexes of the active segment live in memory, and in files of their full size that hold zeros, as Apache's do
+    before they are cut; they are written when the segment is flushed, rolled or closed. After a crash they are rebuilt.
+    """
+
+    __slots__ = (
+        "_bytes_since_entry",
+        "_config",
+        "_directory",
+        "_disk",
+        "_files",
+        "_first_timestamp",
+        "_largest",
+        "_offset_index",
+        "_time_index",
+        "base_offset",
+        "created_ms",
+        "is_active",
+        "next_offset",
+        "roll_jitter_ms",
+        "size",
+        "transactions",
+    )
+
+    def __init__(self, disk: Disk, files: OpenFiles, directory: str, base_offset: int, config: LogConfig) -> None:
+        self._disk = disk
+        self._files = files
+        self._directory = directory
+        self._config = config
         self.base_offset = base_offset
         self.next_offset = base_offset
         self.size = 0
-        self.max_timestamp = NO_TIMESTAMP
-        self._indexed_offsets: list[int] = []
-        self._indexed_positions: list[int] = []
+        self.created_ms = 0
+        self.roll_jitter_ms = 0
+        self.is_active = False
+        self.transactions = TransactionIndex(disk, self.path(".txnindex"))
+        self._offset_index: OffsetIndex | None = None
+        self._time_index: TimeIndex | None = None
+        self._largest: TimestampOffset | None = None
+        self._first_timestamp: int | None = None
         self._bytes_since_entry = 0
 
-    def append(self, pieces: Sequence[Buffer], size: int, last_offset: int, max_timestamp: int) -> None:
+    def path(self, suffix: str) -> str:
+        return f"{self._directory}/{self.base_offset:020d}{suffix}"
+
+    @property
+    def file(self) -> File:
+        return self._files.get(self.path(".log"))
+
+    @property
+    def offset_index(self) -> OffsetIndex:
+        if self._offset_index is None:
+            data = self._read_index(".index", OFFSET_ENTRY.size)
+            index = OffsetIndex(self.base_offset, self._config.max_index_bytes, data)
+            if not self.is_active:
+                return index
+            self._offset_index = index
+        return self._offset_index
+
+    @property
+    def time_index(self) -> TimeIndex:
+        if self._time_index is None:
+            data = self._read_index(".timeindex", TIME_ENTRY.size)
+            index = TimeIndex(self.base_offset, self._config.max_index_bytes, data)
+            if not self.is_active:
+                return index
+            self._time_index = index
+        return self._time_index
+
+    @property
+    def largest(self) -> TimestampOffset:
+        """The largest timestamp in the segment, and the last offset of its batch."""
+        if self._largest is None:
+            self._largest = self.time_index.last
+        return self._largest
+
+    @property
+    def largest_timestamp(self) -> int:
+        """For retention and lookups: a segment without timestamps is as old as its file."""
+        timestamp = self.largest.timestamp_ms
+        return timestamp if timestamp >= 0 else self.file.modified_ms()
+
+    # Appending
+
+    def append(self, pieces: Sequence[Buffer], batch: BatchView, last_offset: int) -> None:
         """Write one batch; on any failure the file has its old end again, or OSError says that it has not."""
+        file = self.file
         try:
-            written = self.file.append(pieces)
+            written = file.append(pieces)
         except OSError:
-            self.file.truncate(self.size)
+            file.truncate(self.size)
             raise
-        if written != size:
-            self.file.truncate(self.size)
-            raise OSError(f"{self.file.path}: the disk took {written} of {size} bytes")
-        self.note(size, last_offset, max_timestamp)
+        if written != batch.size:
+            file.truncate(self.size)
+            raise OSError(f"{file.path}: the disk took {written} of {batch.size} bytes")
+        self.note(batch.size, last_offset, batch.max_timestamp)
 
     def note(self, size: int, last_offset: int, max_timestamp: int) -> None:
         """Account for a batch that lies at the end of the file."""
-        if self._bytes_since_entry > INDEX_INTERVAL_BYTES:
-            self._indexed_offsets.append(last_offset)
-            self._indexed_positions.append(self.size)
+        if self._first_timestamp is None:
+            self._first_timestamp = max_timestamp
+        if max_timestamp > self.largest.timestamp_ms:
+            self._largest = TimestampOffset(max_timestamp, last_offset)
+        if self._bytes_since_entry > self._config.index_interval_bytes:
+            self.offset_index.append(last_offset, self.size)
+            self.time_index.append_if_larger(self.largest.timestamp_ms, self.largest.offset)
             self._bytes_since_entry = 0
         self._bytes_since_entry += size
         self.size += size
         self.next_offset = last_offset + 1
-        self.max_timestamp = max(self.max_timestamp, max_timestamp)
 
-    def first_batch_to_contain(self, offset: int) -> BatchPlace | None:
+    def should_roll(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
+        """Whether a batch must go to a new segment."""
+        if self.size > self._config.segment_bytes - size:
+            return True
+        waited_ms = self._waited_ms(max_timestamp, now_ms)
+        if self.size > 0 and waited_ms > self._config.segment_ms - self.roll_jitter_ms:
+            return True
+        is_full = self.offset_index.is_full or self.time_index.is_full
+        return is_full or last_offset - self.base_offset > MAX_RELATIVE_OFFSET
+
+    def _waited_ms(self, max_timestamp: int, now_ms: int) -> int:
+        if self._first_timestamp is None and self.size > 0:
+            self._first_timestamp = next(self.headers()).header.max_timestamp
+        if self._first_timestamp is not None and self._first_timestamp >= 0:
+            return max_timestamp - self._first_timestamp
+        return now_ms - self.created_ms
+
+    # Finding
+
+    def first_batch_to_contain(self, offset: int, from_position: int = 0) -> BatchPlace | None:
         """The first batch whose last offset is at or past `offset`."""
-        entry = bisect_right(self._indexed_offsets, offset) - 1
-        start = self._indexed_positions[entry] if entry >= 0 else 0
+        start = max(self.offset_index.lookup(offset).position, from_position)
         return next((place for place in self.headers(start) if place.header.last_offset >= offset), None)
 
     def headers(self, position: int = 0) -> Iterator[BatchPlace]:
         """The headers of all batches from a batch boundary on."""
+        file = self.file
         window, window_start = b"", position
         while position < self.size:
             relative = position - window_start
             if relative + HEADER_SIZE > len(window):
-                window = self.file.read(position, min(SCAN_WINDOW_BYTES, self.size - position))
+                window = file.read(position, min(SCAN_WINDOW_BYTES, self.size - position))
                 window_start, relative = position, 0
+                if len(window) < HEADER_SIZE:
+                    raise KafkaStorageError(f"{file.path} ends in the middle of a batch at {position}")
             header = BatchView(window, relative)
+            if header.size < HEADER_SIZE:
+                raise KafkaStorageError(f"{file.path} is damaged at {position}")
             yield BatchPlace(position, header)
             position += header.size
 
     def read_batch(self, place: BatchPlace) -> BatchView:
         """A whole batch in memory."""
         return BatchView(self.file.read(place.position, place.header.size), 0)
+
+    def find_timestamp(self, timestamp_ms: int, from_offset: int) -> tuple[int, int] | None:
+        """The first record not older than a timestamp, as (timestamp, offset)."""
+        entry = self.time_index.lookup(timestamp_ms)
+        start = self.offset_index.lookup(max(entry.offset, from_offset)).position
+        for place in self.headers(start):
+            if place.header.max_timestamp < timestamp_ms:
+                continue
+            for record in self.read_batch(place).records():
+                if record.timestamp_ms >= timestamp_ms and record.offset >= from_offset:
+                    return record.timestamp_ms, record.offset
+        return None
+
+    # Changing
+
+    def truncate(self, offset: int, now_ms: int) -> None:
+        """Drop every batch that reaches `offset`."""
+        place = self.first_batch_to_contain(offset)
+        self.offset_index.truncate(offset)
+        self.time_index.truncate(offset)
+        self.transactions.truncate(offset)
+        if place is not None:
+            self.file.truncate(place.position)
+            self.size = place.position
+        if self.size == 0:
+            self.created_ms = now_ms
+            self._first_timestamp = None
+        self._bytes_since_entry = 0
+        self.load_largest()
+
+    def activate(self, now_ms: int, roll_jitter_ms: int) -> None:
+        """Become the segment that is appended to: indexes in memory, their files at full size."""
+        self.is_active = True
+        self.created_ms = now_ms
+        self.roll_jitter_ms = roll_jitter_ms
+        self._bytes_since_entry = 0
+        for suffix, size in ((".index", OFFSET_ENTRY.size), (".timeindex", TIME_ENTRY.size)):
+            content = self.offset_index.data if suffix == ".index" else self.time_index.data
+            self._write_index(suffix, content, preallocate=self._config.max_index_bytes // size * size)
+
+    def deactivate(self) -> None:
+        """Write the indexes with the entry that closes the segment, exactly sized, and forget them."""
+        if self.largest.timestamp_ms > NO_TIMESTAMP:
+            self.time_index.append_if_larger(self.largest.timestamp_ms, self.largest.offset)
+        self._write_index(".index", self.offset_index.data)
+        self._write_index(".timeindex", self.time_index.data)
+        self.is_active = False
+        self._offset_index = self._time_index = None
+
+    def load_largest(self) -> None:
+        """Find the largest timestamp: in the last entry of the time index, or behind it."""
+        last = self.time_index.last
+        self._largest = last
+        for place in self.headers(self.offset_index.lookup(last.offset).position):
+            if place.header.max_timestamp > self._largest.timestamp_ms:
+                self._largest = TimestampOffset(place.header.max_timestamp, place.header.last_offset)
+
+    def reset_indexes(self) -> None:
+        """Forget all that was indexed, to build it again from the batches."""
+        self.is_active = True
+        self._offset_index = OffsetIndex(self.base_offset, self._config.max_index_bytes)
+        self._time_index = TimeIndex(self.base_offset, self._config.max_index_bytes)
+        self._largest = TimestampOffset(NO_TIMESTAMP, self.base_offset)
+        self._first_timestamp = None
+        self._bytes_since_entry = 0
+        self.transactions.clear()
+        self.size = 0
+        self.next_offset = self.base_offset
+
+    def files_to_sync(self) -> list[File]:
+        """What must be on the device for this segment to be durable; an active one's indexes are rebuilt instead."""
+        suffixes = [".log", *([] if self.is_active else [".index", ".timeindex"])]
+        if self._disk.exists(self.path(".txnindex")):
+            suffixes.append(".txnindex")
+        return [self._files.get(self.path(suffix)) for suffix in suffixes]
+
+    def close(self) -> None:
+        for suffix in SUFFIXES:
+            self._files.close(self.path(suffix))
+
+    def rename(self, suffix: str) -> None:
+        """Give all files another ending; readers that hold the old file keep it."""
+        for kind in SUFFIXES:
+            path = self.path(kind)
+            self._files.close(path)
+            if self._disk.exists(path):
+                self._disk.rename(path, path + suffix)
+
+    def _read_index(self, suffix: str, entry_size: int) -> bytes:
+        path = self.path(suffix)
+        if not self._disk.exists(path):
+            return b""
+        file = self._files.get(path)
+        size = file.size()
+        return file.read(0, size - size % entry_size)
+
+    def _write_index(self, suffix: str, data: bytes, preallocate: int = 0) -> None:
+        path = self.path(suffix)
+        file = self._disk.open(path, create=True)
+        try:
+            file.truncate(0)
+            if data and file.append([data]) != len(data):
+                raise OSError(f"{path}: the disk took only a part of {len(data)} bytes")
+            if preallocate > len(data):
+                file.truncate(preallocate)
+        finally:
+            file.close()
+        self._files.close(path)

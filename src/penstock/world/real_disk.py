@@ -37,6 +37,9 @@ class RealFile:
     def size(self) -> int:
         return os.fstat(self._fd).st_size
 
+    def modified_ms(self) -> int:
+        return os.fstat(self._fd).st_mtime_ns // 1_000_000
+
     def read(self, position: int, size: int) -> bytes:
         return read_fully(self._fd, position, size)
 
@@ -78,6 +81,10 @@ class RealFile:
         if self._fd >= 0:
             fd, self._fd = self._fd, -1
             os.close(fd)
+
+    def __del__(self) -> None:
+        # Whoever still sends from a file keeps it open, long after its log has let go of it.
+        self.close()
 
     def duplicate(self) -> int:
         """A descriptor of its own for a thread, which may outlive `close`; its number cannot be reused meanwhile."""

@@ -48,15 +48,15 @@ def _answer(topic: str, wanted: ListOffsetsPartition, request: Request) -> ListO
         partition_index=wanted.partition_index,
         timestamp=found.timestamp_ms,
         offset=found.offset,
-        leader_epoch=partition.leader_epoch if request.version >= 4 else UNKNOWN,
+        leader_epoch=found.leader_epoch if request.version >= 4 else UNKNOWN,
     )
 
 
 def _find(partition: Partition, timestamp: int) -> FoundRecord | None:
     if timestamp == LATEST:
-        return FoundRecord(partition.high_watermark, UNKNOWN)
+        return FoundRecord(partition.high_watermark, UNKNOWN, partition.leader_epoch)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        return FoundRecord(partition.log.start_offset, UNKNOWN)
+        return FoundRecord(partition.log.start_offset, UNKNOWN, partition.leader_epoch)
     if timestamp == NEWEST_RECORD:
         return partition.log.newest_record()
     # Other negative numbers ask about tiers that this log does not have: there is nothing to find.

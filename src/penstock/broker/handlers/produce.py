@@ -1,5 +1,9 @@
 """Produce v3-13. v7 zstd (KIP-110), v8 record errors (KIP-467), v9 flexible, v13 topic ids (KIP-516)."""
 
+from collections.abc import Awaitable
+from dataclasses import dataclass
+
+from penstock.broker.flushing import flush
 from penstock.broker.route import Request
 from penstock.model.errors import InvalidRecord, InvalidRequiredAcks, KafkaError
 from penstock.net.connection import CloseConnection
@@ -12,6 +16,7 @@ from penstock.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from penstock.storage.log import Log
 
 API = ApiKey.PRODUCE
 VERSIONS = stable_versions(API)
@@ -21,10 +26,36 @@ ADVERTISED_VERSIONS = range(VERSIONS.stop)
 NO_REPLY, LEADER, ALL = 0, 1, -1
 
 
-def handle(message: ProduceRequest, request: Request) -> ProduceResponse | None:
+@dataclass(frozen=True, slots=True)
+class Flush:
+    """A log that must be on the device before its answer leaves."""
+
+    log: Log
+    answer: PartitionProduceResponse
+
+
+def handle(message: ProduceRequest, request: Request) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
     # With one replica, what the leader has appended every in-sync replica has: acks=all waits for nobody.
-    topics = [_append_topic(message.acks, topic, request) for topic in message.topic_data]
-    if message.acks != NO_REPLY:
+    due: list[Flush] = []
+    topics = [_append_topic(message.acks, topic, request, due) for topic in message.topic_data]
+    if due:
+        return _answer_when_flushed(message.acks, topics, due, request)
+    return _answer(message.acks, topics)
+
+
+async def _answer_when_flushed(
+    acks: int, topics: list[TopicProduceResponse], due: list[Flush], request: Request
+) -> ProduceResponse | None:
+    for one in due:
+        try:
+            await flush(one.log, request.broker.async_disk)
+        except KafkaError as error:
+            _refuse(one.answer, error)
+    return _answer(acks, topics)
+
+
+def _answer(acks: int, topics: list[TopicProduceResponse]) -> ProduceResponse | None:
+    if acks != NO_REPLY:
         return ProduceResponse(responses=topics)
     for topic in topics:
         for partition in topic.partition_responses:
@@ -33,33 +64,40 @@ def handle(message: ProduceRequest, request: Request) -> ProduceResponse | None:
     return None
 
 
-def _append_topic(acks: int, topic: TopicProduceData, request: Request) -> TopicProduceResponse:
+def _append_topic(acks: int, topic: TopicProduceData, request: Request, due: list[Flush]) -> TopicProduceResponse:
     return TopicProduceResponse(
         name=topic.name,
         topic_id=topic.topic_id,
-        partition_responses=[_append(acks, topic, data, request) for data in topic.partition_data],
+        partition_responses=[_append(acks, topic, data, request, due) for data in topic.partition_data],
     )
 
 
 def _append(
-    acks: int, topic: TopicProduceData, data: PartitionProduceData, request: Request
+    acks: int, topic: TopicProduceData, data: PartitionProduceData, request: Request, due: list[Flush]
 ) -> PartitionProduceResponse:
     broker = request.broker
+    answer = PartitionProduceResponse(index=data.index, base_offset=-1)
     try:
         if acks not in (NO_REPLY, LEADER, ALL):
             raise InvalidRequiredAcks(f"acks must be -1, 0 or 1, not {acks}")
         if data.records is None:
             raise InvalidRecord("a produce request without records")
         partition = broker.partition(topic.name, topic.topic_id, data.index)
-        appended = partition.append(
-            data.records,
-            max_bytes=broker.settings.max_message_bytes,
-            allows_zstd=request.version >= 7,
-        )
+        now_ms = broker.clock.now_ms()
+        appended = partition.append(data.records, allows_zstd=request.version >= 7, now_ms=now_ms)
     except KafkaError as error:
-        return PartitionProduceResponse(
-            index=data.index, error_code=error.code, error_message=str(error), base_offset=-1
-        )
-    return PartitionProduceResponse(
-        index=data.index, base_offset=appended.base_offset, log_start_offset=partition.log.start_offset
-    )
+        _refuse(answer, error)
+        return answer
+    answer.base_offset = appended.base_offset
+    answer.log_start_offset = partition.log.start_offset
+    if partition.log.config.uses_log_append_time:
+        answer.log_append_time_ms = now_ms
+    if appended.is_flush_due:
+        due.append(Flush(partition.log, answer))
+    return answer
+
+
+def _refuse(answer: PartitionProduceResponse, error: KafkaError) -> None:
+    answer.error_code = error.code
+    answer.error_message = str(error)
+    answer.base_offset = -1

@@ -1,0 +1,139 @@
+"""The lines of a dumped .log, worded as Apache Kafka words them."""
+
+import codecs
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from penstock.records import (
+    BatchView,
+    ControlType,
+    Record,
+    parse_control_record,
+)
+from penstock.storage.dump_batches import StoredBatch, Window, stored_batches
+from penstock.world.disk import File
+
+NO_LIMIT = (1 << 31) - 1
+
+_MAX_SEQUENCE = (1 << 31) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class LogOptions:
+    """What of a .log is shown."""
+
+    deep: bool = False
+    """Also a line for each record."""
+    contents: bool = False
+    """And its key and value in it."""
+    skip_record_metadata: bool = False
+    max_bytes: int = NO_LIMIT
+
+
+def log_lines(file: File, name: str, options: LogOptions, gap: Callable[[int, int], None]) -> Iterator[str]:
+    """A line for each batch, and for each record if asked; `gap` is told of records that do not follow each other."""
+    size = file.size()
+    window = Window(file)
+    last_offset = -1
+    valid_bytes = 0
+    for batch in stored_batches(window, 0, min(size, options.max_bytes)):
+        yield batch_line(batch)
+        valid_bytes += batch.header.size
+        if not options.deep:
+            continue
+        for record in batch.records():
+            if record.offset != last_offset + 1:
+                gap(last_offset, record.offset)
+            last_offset = record.offset
+            yield _record_line(batch.header, record, options)
+    if valid_bytes < size and options.max_bytes == NO_LIMIT:
+        yield f"Found {size - valid_bytes} invalid bytes at the end of {name}"
+
+
+def batch_line(batch: StoredBatch) -> str:
+    header = batch.header
+    return (
+        f"baseOffset: {header.base_offset} lastOffset: {header.last_offset} count: {header.record_count}"
+        f" baseSequence: {header.base_sequence} lastSequence: {header.last_sequence}"
+        f" producerId: {header.producer_id} producerEpoch: {header.producer_epoch}"
+        f" partitionLeaderEpoch: {header.partition_leader_epoch}"
+        f" isTransactional: {java_boolean(header.is_transactional)} isControl: {java_boolean(header.is_control)}"
+        f" deleteHorizonMs: {java_optional(header.delete_horizon_ms)}"
+        f" position: {batch.position} {_timestamp_type(header)}: {header.max_timestamp} size: {header.size}"
+        f" magic: {header.magic} compresscodec: {header.codec.name.lower()} crc: {header.crc}"
+        f" isvalid: {java_boolean(batch.is_valid())}"
+    )
+
+
+def java_boolean(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def java_optional(value: int | None) -> str:
+    return "OptionalLong.empty" if value is None else f"OptionalLong[{value}]"
+
+
+def java_text(data: bytes) -> str:
+    """The bytes as Java's decoder of UTF-8 reads them, which differs from ours in what it replaces."""
+    return data.decode(errors=_JAVA_REPLACE)
+
+
+def _record_line(batch: BatchView, record: Record, options: LogOptions) -> str:
+    metadata = contents = ""
+    if not options.skip_record_metadata:
+        metadata = _metadata(batch, record)
+    if options.contents and not batch.is_control:
+        contents = _contents(record)
+    if contents and not metadata:
+        return f"|{contents}"
+    return metadata + contents
+
+
+def _metadata(batch: BatchView, record: Record) -> str:
+    sequence = -1
+    if batch.base_sequence >= 0:
+        sequence = (batch.base_sequence + record.offset - batch.base_offset) & _MAX_SEQUENCE
+    header_keys = ",".join(name for name, _ in record.headers)
+    return (
+        f"| offset: {record.offset} {_timestamp_type(batch)}: {record.timestamp_ms}"
+        f" keySize: {_size(record.key)} valueSize: {_size(record.value)}"
+        f" sequence: {sequence} headerKeys: [{header_keys}]{_control(record) if batch.is_control else ''}"
+    )
+
+
+def _contents(record: Record) -> str:
+    key = "" if record.key is None else f" key: {java_text(record.key)}"
+    value = "" if record.value is None else f" payload: {java_text(record.value)}"
+    return key + value
+
+
+def _control(record: Record) -> str:
+    control = parse_control_record(record)
+    if control.type in (ControlType.ABORT, ControlType.COMMIT):
+        return f" endTxnMarker: {control.type.name} coordinatorEpoch: {control.coordinator_epoch}"
+    # Apache spells out the messages of its own quorum; here they are only named, as it does with unknown ones.
+    number = int.from_bytes((record.key or b"")[2:4], signed=True)
+    return f" controlType: {control.type.name if control.type else 'UNKNOWN'}({number})"
+
+
+def _timestamp_type(batch: BatchView) -> str:
+    return "LogAppendTime" if batch.is_log_append_time else "CreateTime"
+
+
+def _size(field: bytes | None) -> int:
+    return -1 if field is None else len(field)
+
+
+_JAVA_REPLACE = "penstock-java-replace"
+
+
+def _replace_as_java(error: UnicodeError) -> tuple[str, int]:
+    """Java replaces an encoded surrogate as a whole, where Python replaces each of its bytes."""
+    assert isinstance(error, UnicodeDecodeError)
+    first, second, third = (error.object[error.start + at : error.start + at + 1] for at in range(3))
+    if first == b"\xed" and b"\xa0" <= second <= b"\xbf":
+        return "\ufffd", error.start + (3 if b"\x80" <= third <= b"\xbf" else 2)
+    return "\ufffd", error.end
+
+
+codecs.register_error(_JAVA_REPLACE, _replace_as_java)

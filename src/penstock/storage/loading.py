@@ -1,0 +1,248 @@
+"""Opens the log in a directory: settles what a crash left behind, recovers, and restores its producers."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from penstock.storage.formats import CorruptFile
+from penstock.storage.leader_epochs import LeaderEpochs
+from penstock.storage.log import Log
+from penstock.storage.log_config import LogConfig
+from penstock.storage.open_files import OpenFiles
+from penstock.storage.producer_snapshots import ProducerSnapshots
+from penstock.storage.producers import Producers
+from penstock.storage.recovery import Cut, Progress, TornTail, recover_segment, sound_batches
+from penstock.storage.replay import replay_producers
+from penstock.storage.segment import SUFFIXES, Segment
+from penstock.world.disk import Disk
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LogState:
+    """What the files beside the logs say about one of them."""
+
+    was_clean: bool = False
+    recovery_point: int = 0
+    start_offset: int = 0
+    high_watermark: int = 0
+
+
+@dataclass(slots=True)
+class Opening:
+    """One log being opened."""
+
+    disk: Disk
+    files: OpenFiles
+    directory: str
+    config: LogConfig
+    state: LogState
+    now_ms: int
+    jitter: Callable[[int], int]
+    progress: Progress
+    cuts: list[Cut] = field(default_factory=list)
+
+
+def open_log(
+    disk: Disk,
+    directory: str,
+    config: LogConfig,
+    *,
+    now_ms: int,
+    files: OpenFiles | None = None,
+    state: LogState | None = None,
+    jitter: Callable[[int], int] = lambda _: 0,
+    progress: Progress = lambda _: None,
+) -> tuple[Log, list[Cut]]:
+    """The log, ready to be appended to, and what had to be cut off."""
+    opening = Opening(disk, files or OpenFiles(disk), directory, config, state or LogState(), now_ms, jitter, progress)
+    disk.make_directories(directory)
+    settle_leftovers(disk, directory)
+    epochs = _load_epochs(opening)
+    segments = _load_segments(opening, epochs)
+    snapshots = ProducerSnapshots(disk, directory)
+    snapshots.load_names()
+    log = Log(
+        disk,
+        opening.files,
+        directory,
+        config,
+        segments=segments,
+        epochs=epochs,
+        snapshots=snapshots,
+        jitter=jitter,
+    )
+    log.start_offset = max(opening.state.start_offset, segments[0].base_offset)
+    epochs.truncate_end(log.end_offset)
+    epochs.truncate_start(log.start_offset)
+    _restore_producers(opening, log, snapshots)
+    log.recovery_point = (
+        log.end_offset if opening.state.was_clean else min(opening.state.recovery_point, log.end_offset)
+    )
+    log.raise_high_watermark(min(opening.state.high_watermark, log.end_offset))
+    return log, opening.cuts
+
+
+def settle_leftovers(disk: Disk, directory: str) -> None:
+    """Finish or undo what a crash interrupted, in the order that makes every state between unambiguous."""
+    names = disk.names(directory)
+    for name in names:
+        if name.endswith(".deleted") and not name.endswith(".checkpoint.deleted"):
+            disk.remove(f"{directory}/{name}")
+    swaps = [name for name in names if name.endswith(".swap")]
+    cleaned = [name for name in names if name.endswith(".cleaned")]
+    first_cleaned = min((_base_of(name) for name in cleaned), default=None)
+    if first_cleaned is not None:
+        # An interrupted split: the old segment is still whole, and what replaces it is not.
+        for name in [name for name in swaps if _base_of(name) >= first_cleaned]:
+            disk.remove(f"{directory}/{name}")
+            swaps.remove(name)
+    for name in cleaned:
+        disk.remove(f"{directory}/{name}")
+    _finish_swaps(disk, directory, swaps)
+    for name in disk.names(directory):
+        is_index = name.endswith(SUFFIXES[1:]) and name[:20].isdigit()
+        if is_index and not disk.exists(f"{directory}/{name[:20]}.log"):
+            disk.remove(f"{directory}/{name}")
+
+
+def _finish_swaps(disk: Disk, directory: str, swaps: list[str]) -> None:
+    """The replacement of some segments was complete: what it replaces goes, then it takes its place."""
+    logs = [name for name in swaps if name.endswith(".log.swap")]
+    if logs:
+        low = min(_base_of(name) for name in logs)
+        high = max(_next_offset_of(disk, f"{directory}/{name}", _base_of(name)) for name in logs)
+        for name in disk.names(directory):
+            is_plain = name.endswith(SUFFIXES) and name[:20].isdigit()
+            if is_plain and low <= _base_of(name) < high:
+                disk.remove(f"{directory}/{name}")
+    for name in swaps:
+        disk.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix('.swap')}")
+
+
+def _next_offset_of(disk: Disk, path: str, base_offset: int) -> int:
+    next_offset = base_offset
+    file = disk.open(path)
+    try:
+        for batch in sound_batches(file, base_offset):
+            next_offset = batch.next_offset
+    except TornTail:
+        pass
+    finally:
+        file.close()
+    return next_offset
+
+
+def _base_of(name: str) -> int:
+    return int(name[:20]) if name[:20].isdigit() else 0
+
+
+def _load_epochs(opening: Opening) -> LeaderEpochs:
+    epochs = LeaderEpochs(opening.disk, opening.directory)
+    try:
+        epochs.load()
+    except CorruptFile as error:
+        # The epochs stand in the batches too; what a full recovery does not find again is lost with the file.
+        logger.warning("ignored epochs directory=%s reason=%r", opening.directory, str(error))
+        epochs.clear()
+    return epochs
+
+
+def _load_segments(opening: Opening, epochs: LeaderEpochs) -> list[Segment]:
+    disk, directory, state = opening.disk, opening.directory, opening.state
+    bases = sorted(int(name[:-4]) for name in disk.names(directory) if name.endswith(".log") and name[:20].isdigit())
+    segments = [Segment(disk, opening.files, directory, base, opening.config) for base in bases]
+    for number, segment in enumerate(segments):
+        is_unflushed = number + 1 == len(segments) or segments[number + 1].base_offset > state.recovery_point
+        if _must_recover(opening, segment, is_unflushed=is_unflushed):
+            cut = _recover(opening, segments[:number], segment, epochs)
+            if cut is not None:
+                for later in segments[number + 1 :]:
+                    later.rename(".deleted")
+                del segments[number + 1 :]
+                break
+        else:
+            _trust(segment, is_last=number + 1 == len(segments))
+    return _with_active(opening, segments)
+
+
+def _must_recover(opening: Opening, segment: Segment, *, is_unflushed: bool) -> bool:
+    if not opening.disk.exists(segment.path(".index")):
+        return True
+    try:
+        segment.transactions.check()
+    except CorruptFile as error:
+        logger.warning("rebuilding segment=%s reason=%r", segment.path(".log"), str(error))
+        return True
+    return is_unflushed and not opening.state.was_clean
+
+
+def _recover(opening: Opening, before: list[Segment], segment: Segment, epochs: LeaderEpochs) -> Cut | None:
+    """Recover a segment with the producers as they were at its beginning, and snapshot them at its end."""
+    producers = Producers()
+    snapshots = ProducerSnapshots(opening.disk, opening.directory)
+    snapshots.load_names()
+    replay_producers(
+        tuple(before),
+        producers,
+        snapshots,
+        opening.state.start_offset,
+        segment.base_offset,
+        opening.now_ms,
+        opening.config,
+    )
+    cut = recover_segment(segment, epochs, producers, opening.progress)
+    epochs.write()
+    snapshots.take(producers)
+    if cut is not None:
+        opening.cuts.append(cut)
+    return cut
+
+
+def _trust(segment: Segment, *, is_last: bool) -> None:
+    """Take a segment as it was left; only the last one is looked at, from its last index entry on."""
+    segment.size = segment.file.size()
+    if is_last:
+        last = segment.base_offset - 1
+        start = segment.offset_index.lookup(segment.base_offset + 2**31).position
+        for place in segment.headers(start):
+            last = place.header.last_offset
+        segment.next_offset = last + 1
+
+
+def _with_active(opening: Opening, segments: list[Segment]) -> list[Segment]:
+    state = opening.state
+    if segments and segments[-1].next_offset < state.start_offset:
+        for segment in segments:
+            segment.rename(".deleted")
+        segments = []
+    if not segments:
+        segment = Segment(opening.disk, opening.files, opening.directory, state.start_offset, opening.config)
+        opening.files.get(segment.path(".log"), create=True)
+        segments = [segment]
+    for segment, following in pairwise(segments):
+        segment.next_offset = following.base_offset
+    jitter_ms = min(opening.config.segment_jitter_ms, opening.config.segment_ms)
+    segments[-1].activate(opening.now_ms, opening.jitter(jitter_ms))
+    return segments
+
+
+def _restore_producers(opening: Opening, log: Log, snapshots: ProducerSnapshots) -> None:
+    snapshots.remove_strays([segment.base_offset for segment in log.segments])
+    if opening.state.was_clean and not snapshots.offsets:
+        # A clean log without snapshots had no producers: reading all of it would find none.
+        for offset in [*(segment.base_offset for segment in log.segments[-2:]), log.end_offset]:
+            log.producers.end_offset = offset
+            snapshots.take(log.producers)
+        return
+    replay_producers(
+        log.segments,
+        log.producers,
+        snapshots,
+        log.start_offset,
+        log.end_offset,
+        opening.now_ms,
+        opening.config,
+    )

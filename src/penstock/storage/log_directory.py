@@ -1,0 +1,149 @@
+"""A directory of logs and the files beside them that say how far each can be trusted."""
+
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from penstock.storage.checkpoint import read_offsets, write_atomically, write_offsets
+from penstock.storage.formats import CorruptFile
+from penstock.storage.loading import LogState, open_log
+from penstock.storage.log import Log
+from penstock.storage.log_config import LogConfig
+from penstock.storage.open_files import OpenFiles
+from penstock.storage.recovery import Cut, Progress
+from penstock.world.disk import Disk
+
+logger = logging.getLogger(__name__)
+
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+START_OFFSETS = "log-start-offset-checkpoint"
+HIGH_WATERMARKS = "replication-offset-checkpoint"
+
+
+@dataclass(frozen=True, slots=True)
+class Unflushed:
+    """A log that must be recovered, and how much of it has to be read."""
+
+    topic: str
+    partition: int
+    size: int
+
+
+class LogDirectory:
+    """Opens logs with what the checkpoints know of them, and writes the checkpoints."""
+
+    def __init__(self, disk: Disk, directory: str, config: LogConfig, jitter: Callable[[int], int]) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._config = config
+        self._jitter = jitter
+        self._files = OpenFiles(disk)
+        self._logs: dict[tuple[str, int], Log] = {}
+        self.was_clean = False
+        self._recovery_points: dict[tuple[str, int], int] = {}
+        self._start_offsets: dict[tuple[str, int], int] = {}
+        self._high_watermarks: dict[tuple[str, int], int] = {}
+
+    @property
+    def logs(self) -> list[Log]:
+        return list(self._logs.values())
+
+    def begin(self) -> None:
+        """Note whether the last stop was clean, and forget that it was: from now on a crash is one."""
+        marker = f"{self._directory}/{CLEAN_SHUTDOWN}"
+        self.was_clean = self._disk.exists(marker)
+        if self.was_clean:
+            self._disk.remove(marker)
+            self._disk.sync_directory(self._directory)
+        self._recovery_points = self._read(RECOVERY_POINTS)
+        self._start_offsets = self._read(START_OFFSETS)
+        self._high_watermarks = self._read(HIGH_WATERMARKS)
+
+    def path(self, topic: str, partition: int) -> str:
+        return f"{self._directory}/{topic}-{partition}"
+
+    def unflushed(self, topic: str, partition: int) -> Unflushed:
+        """How much of a log must be read to recover it."""
+        directory = self.path(topic, partition)
+        recovery_point = self._recovery_points.get((topic, partition), 0)
+        names = [name for name in self._disk.names(directory) if name.endswith(".log")]
+        doubtful = [
+            name
+            for name, following in zip(names, [*names[1:], ""])
+            if not following or int(following[:20]) > recovery_point
+        ]
+        return Unflushed(topic, partition, sum(self._size(f"{directory}/{name}") for name in doubtful))
+
+    def state_of(self, topic: str, partition: int) -> LogState:
+        key = (topic, partition)
+        return LogState(
+            was_clean=self.was_clean,
+            recovery_point=self._recovery_points.get(key, 0),
+            start_offset=self._start_offsets.get(key, 0),
+            high_watermark=self._high_watermarks.get(key, 0),
+        )
+
+    def open(
+        self,
+        topic: str,
+        partition: int,
+        now_ms: int,
+        state: LogState | None = None,
+        progress: Progress = lambda _: None,
+    ) -> tuple[Log, list[Cut]]:
+        """Open or create the log of a partition."""
+        log, cuts = open_log(
+            self._disk,
+            self.path(topic, partition),
+            self._config,
+            now_ms=now_ms,
+            files=self._files,
+            state=state or self.state_of(topic, partition),
+            jitter=self._jitter,
+            progress=progress,
+        )
+        self._logs[topic, partition] = log
+        return log, cuts
+
+    def write_checkpoints(self) -> None:
+        """Write down how far each log is flushed, where it begins, and what its readers may see."""
+        flushed = {key: log.recovery_point for key, log in self._logs.items()}
+        write_offsets(self._disk, self._directory, RECOVERY_POINTS, flushed)
+        raised = {
+            key: log.start_offset for key, log in self._logs.items() if log.start_offset > log.segments[0].base_offset
+        }
+        write_offsets(self._disk, self._directory, START_OFFSETS, raised)
+        visible = {key: log.high_watermark for key, log in self._logs.items()}
+        write_offsets(self._disk, self._directory, HIGH_WATERMARKS, visible)
+
+    def close(self, broker_epoch: int) -> None:
+        """Bring every log to the device; only if all of them are there does the next start skip recovery."""
+        failures: list[Exception] = []
+        for log in self._logs.values():
+            try:
+                log.close()
+            except Exception as error:
+                failures.append(error)
+                logger.error("cannot close log=%s reason=%r", log.directory, str(error))
+        self._files.close_all()
+        self.write_checkpoints()
+        if not failures:
+            text = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
+            write_atomically(self._disk, self._directory, CLEAN_SHUTDOWN, text)
+
+    def _read(self, name: str) -> dict[tuple[str, int], int]:
+        try:
+            return read_offsets(self._disk, self._directory, name)
+        except CorruptFile as error:
+            # Without it the logs are recovered from their beginning, which takes longer and loses nothing.
+            logger.warning("ignored checkpoint=%s reason=%r", name, str(error))
+            return {}
+
+    def _size(self, path: str) -> int:
+        file = self._disk.open(path)
+        try:
+            return file.size()
+        finally:
+            file.close()
