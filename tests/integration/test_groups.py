@@ -40,6 +40,12 @@ def wait_until(is_true: Callable[[], bool]) -> None:
         assert time.monotonic() < deadline, "waited for nothing"
 
 
+def have_two_partitions_each(*consumers: Consumer) -> bool:
+    # Every one is polled each time: a consumer takes part in a rebalance only while somebody polls it.
+    polled = [consumer.poll(0.05) is None for consumer in consumers]
+    return all(polled) and all(len(consumer.assignment()) == 2 for consumer in consumers)
+
+
 @contextmanager
 def confluent(broker: BrokerProcess, topic: str, group: str, **settings: Any) -> Iterator[Consumer]:
     defaults = {"auto.offset.reset": "earliest", "enable.auto.commit": False}
@@ -270,12 +276,12 @@ def test_a_static_member_that_returns_finds_its_partitions_and_disturbs_nobody(b
 
     staying, bouncing = member("staying"), member("bouncing")
     try:
-        wait_until(lambda: all(one.poll(0.05) is None and len(one.assignment()) == 2 for one in (staying, bouncing)))
+        wait_until(lambda: have_two_partitions_each(staying, bouncing))
         before = sorted(partition.partition for partition in bouncing.assignment())
         bouncing.close()
         revoked.clear()
         bouncing = member("bouncing")
-        wait_until(lambda: all(one.poll(0.05) is None and len(one.assignment()) == 2 for one in (staying, bouncing)))
+        wait_until(lambda: have_two_partitions_each(staying, bouncing))
         assert sorted(partition.partition for partition in bouncing.assignment()) == before
         assert revoked == []
     finally:

@@ -19,7 +19,7 @@ async def keep_up(world: World, logs: LogDirectory, checkpoint_ms: int) -> None:
     while True:
         await asyncio.sleep(CHECK_SECONDS)
         for log in logs.logs:
-            if log.flush_due(world.clock.now_ms()):
+            if log.flush_due(world.clock.now_ms()) or log.has_rolled_unflushed():
                 try:
                     await flush(log, world.async_disk)
                 except KafkaError as error:

@@ -157,15 +157,29 @@ def _load_segments(opening: Opening, epochs: LeaderEpochs) -> list[Segment]:
     for number, segment in enumerate(segments):
         is_unflushed = number + 1 == len(segments) or segments[number + 1].base_offset > state.recovery_point
         if _must_recover(opening, segment, is_unflushed=is_unflushed):
+            later = segments[number + 1 :]
             cut = _recover(opening, segments[:number], segment, epochs)
+            if cut is None and later and is_unflushed and not state.was_clean:
+                cut = _hole(opening, segment, later)
             if cut is not None:
-                for later in segments[number + 1 :]:
-                    later.rename(".deleted")
+                for each in later:
+                    each.rename(".deleted")
                 del segments[number + 1 :]
                 break
         else:
             _trust(segment, is_last=number + 1 == len(segments))
     return _with_active(opening, segments)
+
+
+def _hole(opening: Opening, segment: Segment, later: list[Segment]) -> Cut | None:
+    """A power cut may take the end of a segment and leave the next one; what stands behind a hole is cut off too."""
+    if segment.next_offset == later[0].base_offset:
+        return None
+    lost = sum(each.file.size() for each in later)
+    reason = f"offset {segment.next_offset} is gone, though {later[0].base_offset} behind it is not"
+    cut = Cut(segment.path(".log"), segment.size, lost, reason)
+    opening.cuts.append(cut)
+    return cut
 
 
 def _must_recover(opening: Opening, segment: Segment, *, is_unflushed: bool) -> bool:

@@ -185,10 +185,16 @@ class Log:
 
     def flush_due(self, now_ms: int) -> bool:
         """Whether configuration asks for a flush now; by default it never does."""
+        if self._failure is not None:
+            return False
         if self.end_offset - self.recovery_point >= self._config.flush_messages:
             return True
         since_ms = self._unflushed_since_ms
         return since_ms is not None and now_ms - since_ms >= self._config.flush_ms
+
+    def has_rolled_unflushed(self) -> bool:
+        """Whether a closed segment is not on the device yet; it should be soon, though nobody waits for it."""
+        return self._failure is None and self.recovery_point < self.active.base_offset
 
     def begin_flush(self) -> "FlushDue":
         """The files that must be synced to make everything appended so far durable."""

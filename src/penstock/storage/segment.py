@@ -1,17 +1,21 @@
 """One stretch of a log: a file of record batches and the indexes that find them."""
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from penstock.model.buffers import Buffer
 from penstock.model.errors import KafkaStorageError
-from penstock.records.batch import HEADER_SIZE, BatchView
+from penstock.records.batch import HEADER_SIZE, MAGIC, BatchView
 from penstock.storage.formats import OFFSET_ENTRY, TIME_ENTRY
 from penstock.storage.indexes import NO_TIMESTAMP, OffsetIndex, TimeIndex, TimestampOffset
 from penstock.storage.log_config import LogConfig
 from penstock.storage.open_files import OpenFiles
 from penstock.storage.transaction_index import TransactionIndex
 from penstock.world.disk import Disk, File
+
+logger = logging.getLogger(__name__)
 
 SCAN_WINDOW_BYTES = 64 * 1024
 MAX_RELATIVE_OFFSET = 2**31 - 1
@@ -160,8 +164,23 @@ class Segment:
 
     def first_batch_to_contain(self, offset: int, from_position: int = 0) -> BatchPlace | None:
         """The first batch whose last offset is at or past `offset`."""
-        start = max(self.offset_index.lookup(offset).position, from_position)
-        return next((place for place in self.headers(start) if place.header.last_offset >= offset), None)
+        places = self._headers_before(offset, from_position)
+        return next((place for place in places if place.header.last_offset >= offset), None)
+
+    def _headers_before(self, offset: int, from_position: int = 0) -> Iterator[BatchPlace]:
+        """The headers from the last indexed batch before an offset on; an entry that is wrong is not followed."""
+        entry = self.offset_index.lookup(offset)
+        if entry.position <= from_position:
+            return self.headers(from_position)
+        places = self.headers(entry.position)
+        try:
+            first = next(places, None)
+        except (KafkaStorageError, OSError):
+            first = None
+        if first is None or first.header.last_offset != entry.offset:
+            logger.warning("damaged index=%s offset=%d position=%d", self.path(".index"), entry.offset, entry.position)
+            return self.headers(from_position)
+        return chain((first,), places)
 
     def headers(self, position: int = 0) -> Iterator[BatchPlace]:
         """The headers of all batches from a batch boundary on."""
@@ -175,7 +194,7 @@ class Segment:
                 if len(window) < HEADER_SIZE:
                     raise KafkaStorageError(f"{file.path} ends in the middle of a batch at {position}")
             header = BatchView(window, relative)
-            if header.size < HEADER_SIZE:
+            if header.size < HEADER_SIZE or position + header.size > self.size or header.magic != MAGIC:
                 raise KafkaStorageError(f"{file.path} is damaged at {position}")
             yield BatchPlace(position, header)
             position += header.size
@@ -187,8 +206,7 @@ class Segment:
     def find_timestamp(self, timestamp_ms: int, from_offset: int) -> tuple[int, int] | None:
         """The first record not older than a timestamp, as (timestamp, offset)."""
         entry = self.time_index.lookup(timestamp_ms)
-        start = self.offset_index.lookup(max(entry.offset, from_offset)).position
-        for place in self.headers(start):
+        for place in self._headers_before(max(entry.offset, from_offset)):
             if place.header.max_timestamp < timestamp_ms:
                 continue
             for record in self.read_batch(place).records():
@@ -236,7 +254,7 @@ class Segment:
         """Find the largest timestamp: in the last entry of the time index, or behind it."""
         last = self.time_index.last
         self._largest = last
-        for place in self.headers(self.offset_index.lookup(last.offset).position):
+        for place in self._headers_before(last.offset):
             if place.header.max_timestamp > self._largest.timestamp_ms:
                 self._largest = TimestampOffset(place.header.max_timestamp, place.header.last_offset)
 
