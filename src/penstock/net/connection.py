@@ -10,7 +10,7 @@ from typing import TypeAlias, cast
 from penstock.model.buffers import Buffer
 from penstock.net.frames import POISON, FrameReader, InvalidFrame
 from penstock.protocol.codec import Piece
-from penstock.world.disk import FileRange
+from penstock.world.disk import AsyncDisk, FileRange
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +36,7 @@ class ConnectionSettings:
     scratch: bytearray
     """Shared by all connections of a loop."""
     max_frame_size: int
+    async_disk: AsyncDisk
     poison_frames: bool = False
     """Overwrite each frame after its dispatch, so that a view kept too long shows itself."""
 
@@ -78,6 +79,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._reader = FrameReader(settings.scratch, settings.max_frame_size)
         self._in_progress: deque[asyncio.Future[Reply]] = deque()
         self._outgoing: deque[Piece] = deque()
+        self._cold_read: asyncio.Future[bytes] | None = None
         self._is_writing_paused = False
         self._is_reading_paused = False
         self._is_draining = False
@@ -94,6 +96,8 @@ class ServerConnection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._connections.discard(self)
         self._outgoing.clear()
+        if self._cold_read is not None:
+            self._cold_read.cancel()
         for pending in self._in_progress:
             pending.cancel()
         self._in_progress.clear()
@@ -202,43 +206,66 @@ class ServerConnection(asyncio.BufferedProtocol):
     def _send(self) -> None:
         """Hand pieces to the transport until it has enough; ranges of files are read only then."""
         outgoing = self._outgoing
-        while outgoing and not self._is_writing_paused and not self._transport.is_closing():
-            piece: Piece | None = outgoing.popleft()
+        while outgoing and not self._is_writing_paused and self._cold_read is None and not self._transport.is_closing():
+            piece = outgoing.popleft()
             if isinstance(piece, FileRange):
-                if len(piece) > SEND_CHUNK:
-                    rest = FileRange(piece.file, piece.position + SEND_CHUNK, piece.size - SEND_CHUNK)
-                    outgoing.appendleft(rest)
-                    piece = FileRange(piece.file, piece.position, SEND_CHUNK)
-                piece = self._read(piece)
-            if piece is not None:
+                self._send_chunk(piece)
+            else:
                 self._transport.write(piece)
 
-    def _read(self, piece: FileRange) -> bytes | None:
-        """The bytes of a range; the size of the reply is already on its way, so failing means closing."""
+    def _send_chunk(self, piece: FileRange) -> None:
+        """Send the beginning of a range: at once if its bytes are in memory, else when a thread has read them."""
+        size = min(piece.size, SEND_CHUNK)
+        if size < piece.size:
+            self._outgoing.appendleft(FileRange(piece.file, piece.position + size, piece.size - size))
         try:
-            data = piece.file.read(piece.position, piece.size)
+            data = piece.file.read_warm(piece.position, size)
         except OSError as error:
-            logger.error("closing connection peer=%s path=%s reason=%r", self.peer, piece.file.path, str(error))
+            self._fail_read(piece, str(error))
+            return
+        if data is None:
+            reading = self._settings.async_disk.read(piece.file, piece.position, size)
+            self._cold_read = asyncio.ensure_future(reading)
+            self._cold_read.add_done_callback(lambda done: self._on_cold_read(done, piece, size))
         else:
-            if len(data) == piece.size:
-                return data
-            logger.error(
-                "closing connection peer=%s path=%s reason='bytes to send are gone'", self.peer, piece.file.path
-            )
+            self._write_chunk(data, piece, size)
+
+    def _on_cold_read(self, done: "asyncio.Future[bytes]", piece: FileRange, size: int) -> None:
+        self._cold_read = None
+        if done.cancelled():
+            return
+        error = done.exception()
+        if error is not None:
+            self._fail_read(piece, str(error))
+            return
+        self._write_chunk(done.result(), piece, size)
+        self._send()
+        self._resume_reading()
+        if self._is_draining:
+            self._close_if_drained()
+
+    def _write_chunk(self, data: bytes, piece: FileRange, size: int) -> None:
+        if len(data) == size:
+            self._transport.write(data)
+        else:
+            self._fail_read(piece, "bytes to send are gone")
+
+    def _fail_read(self, piece: FileRange, reason: str) -> None:
+        """The size of the reply is already on its way, so failing means closing."""
+        logger.error("closing connection peer=%s path=%s reason=%r", self.peer, piece.file.path, reason)
         self._transport.abort()
-        return None
 
     def _pause_reading_if_behind(self) -> None:
         if self._is_reading_paused:
             return
-        if self._outgoing or self._is_writing_paused or len(self._in_progress) >= MAX_REQUESTS_IN_PROGRESS:
+        if self._is_behind():
             self._is_reading_paused = True
             self._transport.pause_reading()
 
     def _resume_reading(self) -> None:
         if not self._is_reading_paused or self._is_handling or self._is_draining or self._transport.is_closing():
             return
-        if self._outgoing or self._is_writing_paused or len(self._in_progress) >= MAX_REQUESTS_IN_PROGRESS:
+        if self._is_behind():
             return
         self._is_reading_paused = False
         self._reader.unpark()
@@ -246,6 +273,11 @@ class ServerConnection(asyncio.BufferedProtocol):
         if not self._is_reading_paused and not self._transport.is_closing():
             self._transport.resume_reading()
 
+    def _is_behind(self) -> bool:
+        """Whether the client has not taken its replies yet, or has asked for more than it may at once."""
+        is_sending = bool(self._outgoing) or self._cold_read is not None or self._is_writing_paused
+        return is_sending or len(self._in_progress) >= MAX_REQUESTS_IN_PROGRESS
+
     def _close_if_drained(self) -> None:
-        if not self._in_progress and not self._outgoing:
+        if not self._in_progress and not self._outgoing and self._cold_read is None:
             self._transport.close()

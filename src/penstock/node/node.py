@@ -75,6 +75,7 @@ class Node:
         connection_settings = ConnectionSettings(
             scratch=bytearray(SCRATCH_SIZE),
             max_frame_size=settings.config["socket.request.max.bytes"],
+            async_disk=world.async_disk,
             poison_frames=settings.config["penstock.poison.buffers"],
         )
         self._listener = await world.net.listen(

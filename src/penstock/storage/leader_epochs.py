@@ -43,10 +43,16 @@ class LeaderEpochs:
         """Note that an epoch begins at an offset; what contradicts it gives way."""
         if self._entries and self._entries[-1].epoch == epoch and start_offset >= self._entries[-1].start_offset:
             return
-        kept = [entry for entry in self._entries if entry.epoch < epoch and entry.start_offset < start_offset]
+        before = self._entries
+        kept = [entry for entry in before if entry.epoch < epoch and entry.start_offset < start_offset]
         self._entries = [*kept, EpochStart(epoch, start_offset)]
         if durable:
-            self.write()
+            try:
+                self.write()
+            except OSError:
+                # What is not on disk is not known either, so that the next append tries again.
+                self._entries = before
+                raise
 
     def epoch_at(self, offset: int) -> int:
         """The epoch an offset was written in."""

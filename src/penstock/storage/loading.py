@@ -19,6 +19,8 @@ from penstock.world.disk import Disk
 
 logger = logging.getLogger(__name__)
 
+LOG_NAME = f"{0:020d}.log"
+
 
 @dataclass(frozen=True, slots=True)
 class LogState:
@@ -115,7 +117,7 @@ def _finish_swaps(disk: Disk, directory: str, swaps: list[str]) -> None:
         low = min(_base_of(name) for name in logs)
         high = max(_next_offset_of(disk, f"{directory}/{name}", _base_of(name)) for name in logs)
         for name in disk.names(directory):
-            is_plain = name.endswith(SUFFIXES) and name[:20].isdigit()
+            is_plain = name[:20].isdigit() and name[20:21] == "." and not name.endswith(".swap")
             if is_plain and low <= _base_of(name) < high:
                 disk.remove(f"{directory}/{name}")
     for name in swaps:
@@ -152,23 +154,31 @@ def _load_epochs(opening: Opening) -> LeaderEpochs:
 
 def _load_segments(opening: Opening, epochs: LeaderEpochs) -> list[Segment]:
     disk, directory, state = opening.disk, opening.directory, opening.state
-    bases = sorted(int(name[:-4]) for name in disk.names(directory) if name.endswith(".log") and name[:20].isdigit())
+    logs = [name for name in disk.names(directory) if name.endswith(".log") and len(name) == len(LOG_NAME)]
+    bases = sorted(int(name[:20]) for name in logs if name[:20].isdigit())
     segments = [Segment(disk, opening.files, directory, base, opening.config) for base in bases]
+    _join(segments)
     for number, segment in enumerate(segments):
-        is_unflushed = number + 1 == len(segments) or segments[number + 1].base_offset > state.recovery_point
-        if _must_recover(opening, segment, is_unflushed=is_unflushed):
-            later = segments[number + 1 :]
-            cut = _recover(opening, segments[:number], segment, epochs)
-            if cut is None and later and is_unflushed and not state.was_clean:
-                cut = _hole(opening, segment, later)
-            if cut is not None:
-                for each in later:
-                    each.rename(".deleted")
-                del segments[number + 1 :]
-                break
-        else:
-            _trust(segment, is_last=number + 1 == len(segments))
+        later = segments[number + 1 :]
+        # Also the one that ends at the recovery point: it may have been closed, with new indexes, after that flush.
+        is_unflushed = not state.was_clean and (not later or later[0].base_offset >= state.recovery_point)
+        if not is_unflushed and _is_trusted(opening, segment, is_last=not later):
+            continue
+        cut = _recover(opening, segments[:number], segment, epochs)
+        if cut is None and later and is_unflushed:
+            cut = _hole(opening, segment, later)
+        if cut is not None:
+            for each in later:
+                logger.warning("dropped segment=%s, which lies behind a cut", each.path(".log"))
+                each.rename(".deleted")
+            del segments[number + 1 :]
+            break
     return _with_active(opening, segments)
+
+
+def _join(segments: list[Segment]) -> None:
+    for segment, following in pairwise(segments):
+        segment.next_offset = following.base_offset
 
 
 def _hole(opening: Opening, segment: Segment, later: list[Segment]) -> Cut | None:
@@ -182,15 +192,20 @@ def _hole(opening: Opening, segment: Segment, later: list[Segment]) -> Cut | Non
     return cut
 
 
-def _must_recover(opening: Opening, segment: Segment, *, is_unflushed: bool) -> bool:
-    if not opening.disk.exists(segment.path(".index")):
-        return True
+def _is_trusted(opening: Opening, segment: Segment, *, is_last: bool) -> bool:
+    """Take a segment as it was left; only the last one is looked at, from its last index entry on."""
+    segment.size = segment.file.size()
     try:
+        if not opening.disk.exists(segment.path(".index")):
+            raise CorruptFile("it has no index")
+        segment.check_indexes()
         segment.transactions.check()
+        if is_last:
+            segment.load_end()
     except CorruptFile as error:
         logger.warning("rebuilding segment=%s reason=%r", segment.path(".log"), str(error))
-        return True
-    return is_unflushed and not opening.state.was_clean
+        return False
+    return True
 
 
 def _recover(opening: Opening, before: list[Segment], segment: Segment, epochs: LeaderEpochs) -> Cut | None:
@@ -215,20 +230,15 @@ def _recover(opening: Opening, before: list[Segment], segment: Segment, epochs: 
     return cut
 
 
-def _trust(segment: Segment, *, is_last: bool) -> None:
-    """Take a segment as it was left; only the last one is looked at, from its last index entry on."""
-    segment.size = segment.file.size()
-    if is_last:
-        last = segment.base_offset - 1
-        start = segment.offset_index.lookup(segment.base_offset + 2**31).position
-        for place in segment.headers(start):
-            last = place.header.last_offset
-        segment.next_offset = last + 1
-
-
 def _with_active(opening: Opening, segments: list[Segment]) -> list[Segment]:
     state = opening.state
     if segments and segments[-1].next_offset < state.start_offset:
+        logger.warning(
+            "emptied log=%s, which ends at %d, before its start offset %d",
+            opening.directory,
+            segments[-1].next_offset,
+            state.start_offset,
+        )
         for segment in segments:
             segment.rename(".deleted")
         segments = []
@@ -236,8 +246,7 @@ def _with_active(opening: Opening, segments: list[Segment]) -> list[Segment]:
         segment = Segment(opening.disk, opening.files, opening.directory, state.start_offset, opening.config)
         opening.files.get(segment.path(".log"), create=True)
         segments = [segment]
-    for segment, following in pairwise(segments):
-        segment.next_offset = following.base_offset
+    _join(segments)
     jitter_ms = min(opening.config.segment_jitter_ms, opening.config.segment_ms)
     segments[-1].activate(opening.now_ms, opening.jitter(jitter_ms))
     return segments

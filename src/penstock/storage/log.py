@@ -1,7 +1,7 @@
 """The log of one partition: an ordered run of segments that is appended to at its end and read anywhere."""
 
 import logging
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -101,6 +101,11 @@ class Log:
         return sum(segment.size for segment in self._segments)
 
     @property
+    def is_offline(self) -> bool:
+        """Whether a failure has ended all use of this log until it is opened again."""
+        return self._failure is not None
+
+    @property
     def last_stable_offset(self) -> int:
         """Below this, every transaction has an outcome that readers may see."""
         unstable = self.producers.first_unstable_offset
@@ -134,8 +139,8 @@ class Log:
             self._note_failure(error)
             raise KafkaStorageError(f"cannot append to {self._directory}: {error}") from error
         self.end_offset = last_offset + 1
-        self._note_producer(segment, batch, base_offset, marker)
         self.producers.end_offset = self.end_offset
+        self._note_producer(segment, batch, base_offset, marker)
         if self._unflushed_since_ms is None:
             self._unflushed_since_ms = now_ms
         return Appended(base_offset, last_offset, is_flush_due=self.flush_due(now_ms))
@@ -160,8 +165,14 @@ class Log:
         if batch.producer_id == NO_PRODUCER:
             return
         aborted = note_producer(self.producers, batch, base_offset, marker)
-        if aborted is not None:
+        if aborted is None:
+            return
+        try:
             segment.transactions.append(aborted)
+        except OSError as error:
+            # The marker is in the log and readers would not know of it; recovery finds it again.
+            self.fail_flush(error)
+            raise KafkaStorageError(f"cannot note an abort in {self._directory}: {error}") from error
 
     def _segment_for(self, batch: BatchView, base_offset: int, last_offset: int, now_ms: int) -> Segment:
         if self.active.should_roll(batch.size, last_offset, batch.max_timestamp, now_ms):
@@ -170,14 +181,18 @@ class Log:
 
     def roll(self, base_offset: int, now_ms: int) -> None:
         """Close the active segment and begin a new one, with a snapshot of the producers where they meet."""
-        old = self.active
         base_offset = max(base_offset, self.end_offset)
-        old.deactivate()
         segment = Segment(self._disk, self._files, self._directory, base_offset, self._config)
-        self._files.get(segment.path(".log"), create=True)
-        segment.activate(now_ms, self._jitter(min(self._config.segment_jitter_ms, self._config.segment_ms)))
-        self.producers.end_offset = base_offset
-        self._snapshots.take(self.producers)
+        try:
+            self._files.get(segment.path(".log"), create=True)
+            segment.activate(now_ms, self._jitter(min(self._config.segment_jitter_ms, self._config.segment_ms)))
+            self.producers.end_offset = base_offset
+            self._snapshots.take(self.producers)
+            self.active.deactivate()
+        except OSError:
+            # The old segment goes on; what is left of the new one would end the log there at the next start.
+            segment.remove()
+            raise
         self._segments.append(segment)
         self._base_offsets.append(base_offset)
 
@@ -199,13 +214,11 @@ class Log:
     def begin_flush(self) -> "FlushDue":
         """The files that must be synced to make everything appended so far durable."""
         self._refuse_if_failed()
-        first = max(bisect_right(self._base_offsets, self.recovery_point) - 1, 0)
+        # A segment that was closed right at the recovery point has new indexes since.
+        first = max(bisect_left(self._base_offsets, self.recovery_point) - 1, 0)
         files = [file for segment in self._segments[first:] for file in segment.files_to_sync()]
-        files += [
-            self._snapshots.file(segment.base_offset)
-            for segment in self._segments[first:]
-            if segment.base_offset in self._snapshots.offsets
-        ]
+        base_offset = self._segments[first].base_offset
+        files += [self._snapshots.file(offset) for offset in self._snapshots.offsets if offset >= base_offset]
         self._unflushed_since_ms = None
         return FlushDue(self._directory, files, self.end_offset)
 

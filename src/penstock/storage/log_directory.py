@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from penstock.model.errors import KafkaStorageError
 from penstock.storage.checkpoint import read_offsets, write_atomically, write_offsets
 from penstock.storage.formats import CorruptFile
 from penstock.storage.loading import LogState, open_log
@@ -68,11 +69,11 @@ class LogDirectory:
         """How much of a log must be read to recover it."""
         directory = self.path(topic, partition)
         recovery_point = self._recovery_points.get((topic, partition), 0)
-        names = [name for name in self._disk.names(directory) if name.endswith(".log")]
+        names = [name for name in self._disk.names(directory) if name.endswith(".log") and name[:20].isdigit()]
         doubtful = [
             name
             for name, following in zip(names, [*names[1:], ""])
-            if not following or int(following[:20]) > recovery_point
+            if not following or int(following[:20]) >= recovery_point
         ]
         return Unflushed(topic, partition, sum(self._size(f"{directory}/{name}") for name in doubtful))
 
@@ -120,18 +121,15 @@ class LogDirectory:
 
     def close(self, broker_epoch: int) -> None:
         """Bring every log to the device; only if all of them are there does the next start skip recovery."""
-        failures: list[Exception] = []
-        for log in self._logs.values():
-            try:
-                log.close()
-            except Exception as error:
-                failures.append(error)
-                logger.error("cannot close log=%s reason=%r", log.directory, str(error))
+        is_clean = all([_is_closed(log) for log in self._logs.values()])
         self._files.close_all()
-        self.write_checkpoints()
-        if not failures:
-            text = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
-            write_atomically(self._disk, self._directory, CLEAN_SHUTDOWN, text)
+        try:
+            self.write_checkpoints()
+            if is_clean:
+                text = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
+                write_atomically(self._disk, self._directory, CLEAN_SHUTDOWN, text)
+        except OSError as error:
+            logger.error("cannot write checkpoints directory=%s reason=%r", self._directory, str(error))
 
     def _read(self, name: str) -> dict[tuple[str, int], int]:
         try:
@@ -147,3 +145,13 @@ class LogDirectory:
             return file.size()
         finally:
             file.close()
+
+
+def _is_closed(log: Log) -> bool:
+    """Close a log; False if some of it may not be on the device, now or since it went offline."""
+    try:
+        log.close()
+    except (KafkaStorageError, OSError) as error:
+        logger.error("cannot close log=%s reason=%r", log.directory, str(error))
+        return False
+    return not log.is_offline

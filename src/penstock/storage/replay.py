@@ -1,6 +1,7 @@
 """From batches to what is known of their producers, when they are appended and when a log is read again."""
 
-from penstock.records import BatchView, CorruptBatch, parse_control_record
+from penstock.model.errors import KafkaStorageError
+from penstock.records import BatchView, CorruptBatch, RecordsError, parse_control_record
 from penstock.records.builder import ControlType
 from penstock.storage.formats import AbortedTransaction
 from penstock.storage.log_config import LogConfig
@@ -75,5 +76,8 @@ def _replay_segment(segment: Segment, producers: Producers, end_offset: int) -> 
         if header.base_offset >= end_offset:
             return
         if header.producer_id != NO_PRODUCER:
-            marker = end_marker(segment.read_batch(place)) if header.is_control else None
+            try:
+                marker = end_marker(segment.read_batch(place)) if header.is_control else None
+            except RecordsError as error:
+                raise KafkaStorageError(f"{segment.path('.log')} is damaged at {place.position}: {error}") from error
             note_producer(producers, header, header.base_offset, marker)

@@ -8,7 +8,7 @@ from itertools import chain
 from penstock.model.buffers import Buffer
 from penstock.model.errors import KafkaStorageError
 from penstock.records.batch import HEADER_SIZE, MAGIC, BatchView
-from penstock.storage.formats import OFFSET_ENTRY, TIME_ENTRY
+from penstock.storage.formats import OFFSET_ENTRY, TIME_ENTRY, CorruptFile
 from penstock.storage.indexes import NO_TIMESTAMP, OffsetIndex, TimeIndex, TimestampOffset
 from penstock.storage.log_config import LogConfig
 from penstock.storage.open_files import OpenFiles
@@ -250,6 +250,38 @@ class Segment:
         self.is_active = False
         self._offset_index = self._time_index = None
 
+    def check_indexes(self) -> None:
+        """CorruptFile if the files of the indexes cannot be what was written; their inner entries are not looked at."""
+        log_size = self.file.size()
+        for suffix, entry in ((".index", OFFSET_ENTRY), (".timeindex", TIME_ENTRY)):
+            path = self.path(suffix)
+            if not self._disk.exists(path):
+                continue
+            file = self._files.get(path)
+            size = file.size()
+            if size % entry.size:
+                raise CorruptFile(f"{path} has {size} bytes, no multiple of {entry.size}")
+            if not size:
+                continue
+            first, last = entry.unpack(file.read(0, entry.size)), entry.unpack(file.read(size - entry.size, entry.size))
+            relative, position = (last[0], last[1]) if entry is OFFSET_ENTRY else (last[1], 0)
+            if relative < 0 or not 0 <= position < log_size or last[0] < first[0]:
+                raise CorruptFile(f"{path} ends with {last}")
+
+    def load_end(self) -> None:
+        """Find the end offset from the last index entry on; CorruptFile if entry and batches do not agree."""
+        entry = self.offset_index.lookup(self.base_offset + MAX_RELATIVE_OFFSET)
+        self.next_offset = self.base_offset
+        try:
+            for place in self.headers(entry.position):
+                if place.position == entry.position > 0 and place.header.last_offset != entry.offset:
+                    raise CorruptFile(f"{self.path('.index')} has no batch for its last entry {entry}")
+                if place.header.base_offset < self.next_offset:
+                    raise CorruptFile(f"{self.path('.log')} goes back to offset {place.header.base_offset}")
+                self.next_offset = place.header.next_offset
+        except KafkaStorageError as error:
+            raise CorruptFile(str(error)) from error
+
     def load_largest(self) -> None:
         """Find the largest timestamp: in the last entry of the time index, or behind it."""
         last = self.time_index.last
@@ -280,6 +312,13 @@ class Segment:
     def close(self) -> None:
         for suffix in SUFFIXES:
             self._files.close(self.path(suffix))
+
+    def remove(self) -> None:
+        """Undo a beginning that failed."""
+        self.close()
+        for kind in SUFFIXES:
+            if self._disk.exists(self.path(kind)):
+                self._disk.remove(self.path(kind))
 
     def rename(self, suffix: str) -> None:
         """Give all files another ending; readers that hold the old file keep it."""

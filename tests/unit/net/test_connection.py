@@ -17,7 +17,8 @@ from penstock.net.connection import (
     ServerConnection,
 )
 from penstock.world.disk import FileRange
-from penstock.world.real_disk import RealDisk
+from penstock.world.real_async_disk import RealAsyncDisk
+from penstock.world.real_disk import RealDisk, RealFile
 from penstock.world.real_net import RealNet
 
 Session = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[Any]]
@@ -37,7 +38,7 @@ def run_session(dispatch: Dispatch, session: Session, *, poison: bool = True, ma
 
     async def main() -> Any:
         connections = OpenConnections()
-        settings = ConnectionSettings(bytearray(256), max_frame_size, poison)
+        settings = ConnectionSettings(bytearray(256), max_frame_size, RealAsyncDisk(), poison)
         listener = await RealNet().listen("127.0.0.1", 0, lambda: ServerConnection(dispatch, settings, connections))
         reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
         try:
@@ -138,6 +139,35 @@ def test_a_client_that_does_not_read_stops_being_read_and_gets_all_in_the_end(tm
         run_session(dispatch, session)
     finally:
         file.close()
+
+
+def test_cold_bytes_are_read_elsewhere_and_sent_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(bytes(range(256)) * 4_000)
+    file = RealDisk().open(str(path))
+    warm = RealFile.read_warm
+    asked = 0
+
+    def every_second_is_cold(self: RealFile, position: int, size: int) -> bytes | None:
+        nonlocal asked
+        asked += 1
+        return None if asked % 2 else warm(self, position, size)
+
+    monkeypatch.setattr(RealFile, "read_warm", every_second_is_cold)
+
+    def dispatch(frame: memoryview, connection: ServerConnection) -> Reply:
+        return [bytes(frame), FileRange(file, 0, 1_000_000)]
+
+    async def session(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"".join(framed(b"%d" % number) for number in range(10)))
+        for number in range(10):
+            assert await read_frame(reader) == b"%d" % number + (bytes(range(256)) * 4_000)[:1_000_000]
+
+    try:
+        run_session(dispatch, session)
+    finally:
+        file.close()
+    assert asked > 30
 
 
 @pytest.mark.parametrize("bad", [b"\xff\xff\xff\xff", (2_000_000).to_bytes(4, "big"), b"GET / HTTP/1.1\r\n\r\n"])
