@@ -244,7 +244,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         if self._is_draining:
             self._close_if_drained()
 
-    def _write_chunk(self, data: bytes, piece: FileRange, size: int) -> None:
+    def _write_chunk(self, data: Buffer, piece: FileRange, size: int) -> None:
         if len(data) == size:
             self._transport.write(data)
         else:

@@ -4,12 +4,8 @@ import codecs
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from penstock.records import (
-    BatchView,
-    ControlType,
-    Record,
-    parse_control_record,
-)
+from penstock.records import BatchView, ControlType, Record, parse_control_record
+from penstock.records.batch import NO_SEQUENCE
 from penstock.storage.dump_batches import StoredBatch, Window, stored_batches
 from penstock.world.disk import File
 
@@ -54,7 +50,7 @@ def batch_line(batch: StoredBatch) -> str:
     header = batch.header
     return (
         f"baseOffset: {header.base_offset} lastOffset: {header.last_offset} count: {header.record_count}"
-        f" baseSequence: {header.base_sequence} lastSequence: {header.last_sequence}"
+        f" baseSequence: {header.base_sequence} lastSequence: {_last_sequence(header)}"
         f" producerId: {header.producer_id} producerEpoch: {header.producer_epoch}"
         f" partitionLeaderEpoch: {header.partition_leader_epoch}"
         f" isTransactional: {java_boolean(header.is_transactional)} isControl: {java_boolean(header.is_control)}"
@@ -90,15 +86,27 @@ def _record_line(batch: BatchView, record: Record, options: LogOptions) -> str:
 
 
 def _metadata(batch: BatchView, record: Record) -> str:
-    sequence = -1
+    sequence = NO_SEQUENCE
     if batch.base_sequence >= 0:
-        sequence = (batch.base_sequence + record.offset - batch.base_offset) & _MAX_SEQUENCE
+        sequence = _following(batch.base_sequence, record.offset - batch.base_offset)
     header_keys = ",".join(name for name, _ in record.headers)
     return (
         f"| offset: {record.offset} {_timestamp_type(batch)}: {record.timestamp_ms}"
         f" keySize: {_size(record.key)} valueSize: {_size(record.value)}"
         f" sequence: {sequence} headerKeys: [{header_keys}]{_control(record) if batch.is_control else ''}"
     )
+
+
+def _last_sequence(batch: BatchView) -> int:
+    """As Apache computes it also for damaged headers, whose sequence may be negative."""
+    if batch.base_sequence == NO_SEQUENCE:
+        return NO_SEQUENCE
+    return _following(batch.base_sequence, batch.last_offset_delta)
+
+
+def _following(sequence: int, count: int) -> int:
+    following = sequence + count
+    return following if following <= _MAX_SEQUENCE else following - _MAX_SEQUENCE - 1
 
 
 def _contents(record: Record) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock.model.errors import KafkaStorageError, OffsetOutOfRange, RecordListTooLarge
-from penstock.records import BatchView, patch_header
-from penstock.storage.formats import AbortedTransaction
+from penstock.records import BatchView, RecordsError, patch_header
+from penstock.storage.formats import AbortedTransaction, CorruptFile
 from penstock.storage.leader_epochs import LeaderEpochs
 from penstock.storage.log_config import LogConfig
 from penstock.storage.open_files import OpenFiles
@@ -52,6 +52,22 @@ class FoundRecord:
     leader_epoch: int
 
 
+class _Reading:
+    """Whatever a disk or damaged bytes raise while a log is read is its KafkaStorageError."""
+
+    __slots__ = ("_directory",)
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, OSError | RecordsError | CorruptFile):
+            raise KafkaStorageError(f"cannot read {self._directory}: {error}") from error
+
+
 class Log:
     """Opened by `loading.open_log`, which recovers it."""
 
@@ -75,6 +91,7 @@ class Log:
         self._segments = segments
         self._base_offsets = [segment.base_offset for segment in segments]
         self._failure: OSError | None = None
+        self._reading = _Reading(directory)
         self._snapshots = snapshots
         self.epochs = epochs
         self.producers = Producers()
@@ -171,7 +188,7 @@ class Log:
             segment.transactions.append(aborted)
         except OSError as error:
             # The marker is in the log and readers would not know of it; recovery finds it again.
-            self.fail_flush(error)
+            self._go_offline(error)
             raise KafkaStorageError(f"cannot note an abort in {self._directory}: {error}") from error
 
     def _segment_for(self, batch: BatchView, base_offset: int, last_offset: int, now_ms: int) -> Segment:
@@ -190,11 +207,17 @@ class Log:
             self._snapshots.take(self.producers)
             self.active.deactivate()
         except OSError:
-            # The old segment goes on; what is left of the new one would end the log there at the next start.
-            segment.remove()
+            self._undo_roll(segment)
             raise
         self._segments.append(segment)
         self._base_offsets.append(base_offset)
+
+    def _undo_roll(self, segment: Segment) -> None:
+        """The old segment goes on; what is left of the new one would end the log there at the next start."""
+        try:
+            segment.remove()
+        except OSError as error:
+            self._go_offline(error)
 
     # Flushing
 
@@ -227,8 +250,7 @@ class Log:
 
     def fail_flush(self, error: OSError) -> None:
         """A failed sync is never repeated: the pages it covered may be gone, and a second one would not say so."""
-        self._failure = error
-        logger.error("log offline directory=%s reason=%r", self._directory, str(error))
+        self._go_offline(error)
 
     def flush(self) -> None:
         """Bring everything to the device now."""
@@ -262,17 +284,19 @@ class Log:
             raise OffsetOutOfRange(f"offset {offset} is outside [{self.start_offset}, {self.end_offset}]")
         if offset >= upper_offset:
             return None
-        found = self._locate(offset)
-        if found is None:
-            return None
-        segment, place = found
-        limit = segment.size
-        if segment.next_offset > upper_offset:
-            stop = segment.first_batch_to_contain(upper_offset, place.position)
-            limit = segment.size if stop is None else stop.position
+        with self._reading:
+            found = self._locate(offset)
+            if found is None:
+                return None
+            segment, place = found
+            limit = segment.size
+            if segment.next_offset > upper_offset:
+                stop = segment.first_batch_to_contain(upper_offset, place.position)
+                limit = segment.size if stop is None else stop.position
+            file = segment.file
         wanted = max(max_bytes, place.header.size) if at_least_one_batch else max_bytes
         size = min(limit - place.position, wanted)
-        return FileRange(segment.file, place.position, size) if size > 0 else None
+        return FileRange(file, place.position, size) if size > 0 else None
 
     def aborted_transactions(self, start_offset: int, upper_offset: int) -> list[AbortedTransaction]:
         """The aborted transactions with records in a range."""
@@ -287,38 +311,39 @@ class Log:
 
     def aborted_in_read(self, offset: int, size: int) -> list[AbortedTransaction]:
         """The aborted transactions that a reader of so many bytes from an offset may meet, or a few more."""
-        found = self._locate(offset)
-        if found is None:
-            return []
-        segment, place = found
-        entry = segment.offset_index.first_from_position(place.position + size)
-        if entry is not None:
-            return self.aborted_transactions(offset, entry.offset)
-        following = bisect_right(self._base_offsets, segment.base_offset)
-        upper = self._base_offsets[following] if following < len(self._base_offsets) else self.end_offset
-        return self.aborted_transactions(offset, upper)
+        with self._reading:
+            found = self._locate(offset)
+            if found is None:
+                return []
+            segment, place = found
+            entry = segment.first_entry_behind(place.position + size)
+            if entry is not None:
+                return self.aborted_transactions(offset, entry.offset)
+            following = bisect_right(self._base_offsets, segment.base_offset)
+            upper = self._base_offsets[following] if following < len(self._base_offsets) else self.end_offset
+            return self.aborted_transactions(offset, upper)
 
     def first_record_since(self, timestamp_ms: int) -> FoundRecord | None:
         """The first record that is not older."""
-        for segment in self._segments:
-            if segment.largest_timestamp >= timestamp_ms:
-                found = segment.find_timestamp(timestamp_ms, self.start_offset)
-                if found is not None:
-                    return FoundRecord(found[1], found[0], self.epochs.epoch_at(found[1]))
+        with self._reading:
+            for segment in self._segments:
+                if segment.largest_timestamp >= timestamp_ms:
+                    found = segment.find_timestamp(timestamp_ms, self.start_offset)
+                    if found is not None:
+                        return FoundRecord(found[1], found[0], self.epochs.epoch_at(found[1]))
         return None
 
     def newest_record(self) -> FoundRecord | None:
         """The first record with the largest timestamp."""
-        segment = max(self._segments, key=lambda one: one.largest.timestamp_ms)
-        largest = segment.largest
-        if largest.timestamp_ms < 0:
-            return None
-        place = segment.first_batch_to_contain(largest.offset)
-        if place is None:
-            return None
-        for record in segment.read_batch(place).records():
-            if record.timestamp_ms == largest.timestamp_ms:
-                return FoundRecord(record.offset, record.timestamp_ms, self.epochs.epoch_at(record.offset))
+        with self._reading:
+            segment = max(self._segments, key=lambda one: one.largest.timestamp_ms)
+            largest = segment.largest
+            place = segment.first_batch_to_contain(largest.offset) if largest.timestamp_ms >= 0 else None
+            if place is None:
+                return None
+            for record in segment.read_batch(place).records():
+                if record.timestamp_ms == largest.timestamp_ms:
+                    return FoundRecord(record.offset, record.timestamp_ms, self.epochs.epoch_at(record.offset))
         return None
 
     def _locate(self, offset: int) -> tuple[Segment, BatchPlace] | None:
@@ -408,8 +433,11 @@ class Log:
         except OSError:
             is_clean = False
         if not is_clean:
-            self._failure = error
-            logger.error("log offline directory=%s reason=%r", self._directory, str(error))
+            self._go_offline(error)
+
+    def _go_offline(self, error: OSError) -> None:
+        self._failure = error
+        logger.error("log offline directory=%s reason=%r", self._directory, str(error))
 
     def _refuse_if_failed(self) -> None:
         if self._failure is not None:

@@ -121,11 +121,11 @@ class LogDirectory:
 
     def close(self, broker_epoch: int) -> None:
         """Bring every log to the device; only if all of them are there does the next start skip recovery."""
-        is_clean = all([_is_closed(log) for log in self._logs.values()])
+        closed = [_is_closed(log) for log in self._logs.values()]
         self._files.close_all()
         try:
             self.write_checkpoints()
-            if is_clean:
+            if all(closed):
                 text = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
                 write_atomically(self._disk, self._directory, CLEAN_SHUTDOWN, text)
         except OSError as error:

@@ -9,7 +9,7 @@ from penstock.model.buffers import Buffer
 from penstock.model.errors import KafkaStorageError
 from penstock.records.batch import HEADER_SIZE, MAGIC, BatchView
 from penstock.storage.formats import OFFSET_ENTRY, TIME_ENTRY, CorruptFile
-from penstock.storage.indexes import NO_TIMESTAMP, OffsetIndex, TimeIndex, TimestampOffset
+from penstock.storage.indexes import NO_TIMESTAMP, OffsetIndex, OffsetPosition, TimeIndex, TimestampOffset
 from penstock.storage.log_config import LogConfig
 from penstock.storage.open_files import OpenFiles
 from penstock.storage.transaction_index import TransactionIndex
@@ -181,6 +181,14 @@ class Segment:
             logger.warning("damaged index=%s offset=%d position=%d", self.path(".index"), entry.offset, entry.position)
             return self.headers(from_position)
         return chain((first,), places)
+
+    def first_entry_behind(self, position: int) -> OffsetPosition | None:
+        """The first indexed batch at or behind a position, unless its entry is wrong."""
+        entry = self.offset_index.first_from_position(position)
+        if entry is None or not 0 <= entry.position <= self.size - HEADER_SIZE:
+            return None
+        header = BatchView(self.file.read(entry.position, HEADER_SIZE))
+        return entry if header.last_offset == entry.offset else None
 
     def headers(self, position: int = 0) -> Iterator[BatchPlace]:
         """The headers of all batches from a batch boundary on."""

@@ -23,7 +23,7 @@ class File(Protocol):
         """Up to `size` bytes; fewer only at the end of the file."""
         ...
 
-    def read_warm(self, position: int, size: int) -> bytes | None:
+    def read_warm(self, position: int, size: int) -> Buffer | None:
         """The same if no byte of it has to come from the device, else None at once."""
         ...
 

@@ -1,243 +1,232 @@
-"""The log of one partition on a real disk."""
+"""The log of one partition on a real disk: appends, reads, limits, time, and what a bad disk leaves."""
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from penstock.model.errors import (
-    InvalidProducerEpoch,
-    KafkaStorageError,
-    OffsetOutOfRange,
-    OutOfOrderSequenceNumber,
-    RecordListTooLarge,
+from penstock.model.buffers import Buffer
+from penstock.model.errors import KafkaStorageError, OffsetOutOfRange, RecordListTooLarge
+from penstock.storage.log import Log
+from penstock.world.real_disk import RealDisk, RealFile
+from tests.logs import (
+    SMALL,
+    T0,
+    append,
+    batch,
+    batches_from,
+    check_indexes,
+    clean,
+    end_transaction,
+    killed,
+    opened,
+    read_all,
+    values_of,
 )
-from penstock.records import BatchView, build_batch, iter_batches
-from penstock.storage.log import Log, open_log
-from penstock.world.real_disk import RealDisk
-
-T0 = 1_700_000_000_000
-
-
-def batch(*values: bytes, at_ms: int = T0, **settings: int) -> BatchView:
-    return BatchView(build_batch([(at_ms, None, value, ()) for value in values], **settings))  # type: ignore[arg-type]
-
-
-def values_from(log: Log, offset: int, max_bytes: int = 1 << 20) -> list[bytes | None]:
-    found = log.read(offset, max_bytes, at_least_one_batch=True)
-    if found is None:
-        return []
-    data = found.file.read(found.position, found.size)
-    return [record.value for one in iter_batches(data) for record in one.records() if record.offset >= offset]
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Iterator[Log]:
-    opened, cut = open_log(RealDisk(), str(tmp_path / "t-0"), segment_bytes=1_000)
-    assert cut is None
-    yield opened
-    opened.close()
-
-
-def reopened(log: Log) -> Log:
-    log.close()
-    again, _ = open_log(RealDisk(), log._directory, segment_bytes=1_000)
-    return again
+def log(tmp_path: Path) -> Log:
+    return opened(tmp_path / "t-0")
 
 
 def test_offsets_follow_each_other_and_are_written_into_the_batches(log: Log) -> None:
-    assert (log.append(batch(b"a", b"b"), 5).base_offset, log.append(batch(b"c"), 5).base_offset) == (0, 2)
-    found = log.read(0, 1 << 20, at_least_one_batch=True)
-    assert found is not None
-    batches = list(iter_batches(found.file.read(found.position, found.size)))
-    assert [(one.base_offset, one.partition_leader_epoch, one.crc_is_valid()) for one in batches] == [
-        (0, 5, True),
-        (2, 5, True),
-    ]
+    first, second = append(log, b"a", b"b", leader_epoch=5), append(log, b"c", leader_epoch=5)
+    assert (first.base_offset, first.last_offset, second.base_offset) == (0, 1, 2)
+    assert [(one.base_offset, one.partition_leader_epoch) for one in batches_from(log, 0)] == [(0, 5), (2, 5)]
 
 
 def test_a_read_begins_with_the_batch_that_holds_the_offset(log: Log) -> None:
     for number in range(100):
-        log.append(batch(*(f"{number}-{part}".encode() for part in range(3))), 0)
-    for offset in (0, 1, 2, 3, 150, 298, 299):
-        assert values_from(log, offset)[0] == f"{offset // 3}-{offset % 3}".encode()
-    assert values_from(log, 300) == []
+        append(log, *(f"{number}-{part}".encode() for part in range(3)))
+    for offset in range(300):
+        batches = batches_from(log, offset)
+        assert batches[0].base_offset <= offset <= batches[0].last_offset
+        assert values_of(log, offset)[0] == f"{offset // 3}-{offset % 3}".encode()
+    assert batches_from(log, 300) == []
     for offset in (-1, 301):
         with pytest.raises(OffsetOutOfRange):
-            log.read(offset, 100, at_least_one_batch=True)
+            batches_from(log, offset)
 
 
-def test_segments_roll_and_are_read_across(log: Log) -> None:
-    for number in range(50):
-        log.append(batch(str(number).encode() * 20), 0)
-    assert len(log._segments) > 2
-    collected: list[bytes | None] = []
-    while len(collected) < 50:
-        collected += values_from(log, len(collected))
-    assert collected == [str(number).encode() * 20 for number in range(50)]
-    again = reopened(log)
-    assert again.end_offset == 50
-    assert values_from(again, 49) == [b"49" * 20]
-    again.close()
+def test_segments_are_read_across_and_after_a_restart(log: Log) -> None:
+    expected = [(number, str(number).encode() * 20) for number in range(50)]
+    for _, value in expected:
+        append(log, value)
+    assert len(log.segments) > 2
+    assert list(read_all(log)) == expected
+    assert list(read_all(log, max_bytes=1)) == expected
+    log.close()
+    again = opened(log.directory, state=clean(log))
+    assert (again.end_offset, again.size) == (50, log.size)
+    assert list(read_all(again)) == expected
+    assert check_indexes(log.directory) > 10
 
 
 def test_limits_cut_a_read_except_the_first_batch(log: Log) -> None:
     first = batch(b"x" * 300)
-    log.append(first, 0)
-    log.append(batch(b"y" * 300), 0)
-    cut = log.read(0, 10, at_least_one_batch=False)
+    append(log, b"x" * 300)
+    append(log, b"y" * 300)
+    cut = log.read(0, 10, at_least_one_batch=False, upper_offset=2)
     assert cut is not None
-    assert cut.size == 10
-    whole = log.read(0, 10, at_least_one_batch=True)
+    assert len(cut) == 10
+    whole = log.read(0, 10, at_least_one_batch=True, upper_offset=2)
     assert whole is not None
-    assert whole.size == first.size
-    assert log.read(0, 0, at_least_one_batch=False) is None
+    assert len(whole) == first.size
+    assert log.read(0, 0, at_least_one_batch=False, upper_offset=2) is None
+
+
+def test_a_read_stops_before_the_upper_offset(log: Log) -> None:
+    for number in range(10):
+        append(log, b"%d" % number, b"")
+    for upper in range(1, 21):
+        found = log.read(0, 1 << 20, at_least_one_batch=True, upper_offset=upper)
+        # Whole batches only: one that reaches the upper offset is not shown in part.
+        assert (0 if found is None else len(found)) == (upper // 2) * batch(b"0", b"").size
+    assert log.read(4, 100, at_least_one_batch=True, upper_offset=4) is None
 
 
 def test_a_batch_larger_than_a_segment_is_refused(log: Log) -> None:
     with pytest.raises(RecordListTooLarge):
-        log.append(batch(bytes(1_000)), 0)
+        append(log, bytes(1_000))
+    assert append(log, b"next").base_offset == 0
 
 
 def test_records_are_found_by_time(log: Log) -> None:
+    assert log.newest_record() is None
     for number in range(60):
-        log.append(batch(b"v", at_ms=T0 + number * 10), 0)
-    assert log.first_record_since(T0) is not None
+        append(log, b"v", at_ms=T0 + number * 10)
+    append(log, b"late", at_ms=T0)
     found = log.first_record_since(T0 + 301)
     assert found is not None
-    assert (found.offset, found.timestamp_ms) == (31, T0 + 310)
+    assert (found.offset, found.timestamp_ms, found.leader_epoch) == (31, T0 + 310, 0)
     assert log.first_record_since(T0 + 10_000) is None
     newest = log.newest_record()
     assert newest is not None
     assert newest.offset == 59
 
 
-@pytest.mark.parametrize("lost", [1, 20, 60, 80])
-def test_a_torn_tail_is_cut_at_the_last_whole_batch(log: Log, lost: int) -> None:
-    for number in range(5):
-        log.append(batch(f"{number}".encode()), 0)
-    size = log._segments[-1].size
-    log.close()
-    path = Path(log._segments[-1].file.path)
-    path.write_bytes(path.read_bytes()[: size - lost])
-    again, cut = open_log(RealDisk(), log._directory, segment_bytes=1_000)
-    batch_size = size // 5
-    whole = (size - lost) // batch_size
-    assert again.end_offset == whole
-    assert (cut is None) == ((size - lost) % batch_size == 0)
-    assert path.stat().st_size == whole * batch_size
-    assert again.append(batch(b"new"), 0).base_offset == whole
-    assert values_from(again, whole) == [b"new"]
-    again.close()
+class BadDisk(RealDisk):
+    """A real disk with files that take only a part of a write, or fail to be cut back, to be read or to be made."""
+
+    def __init__(self) -> None:
+        self.partial = self.stuck = self.unreadable = ""
+        self.full = ""
+
+    def open(self, path: str, *, create: bool = False) -> "BadFile":
+        if self.full and path.endswith(self.full) and create:
+            raise OSError(errno.ENOSPC, "full", path)
+        file = super().open(path, create=create)
+        bad = BadFile(path, file.duplicate())
+        bad.disk = self
+        file.close()
+        return bad
 
 
-def test_damage_in_an_old_segment_drops_what_follows_it(log: Log) -> None:
-    for number in range(50):
-        log.append(batch(str(number).encode() * 20), 0)
-    second = log._segments[1]
-    base, path = second.base_offset, Path(second.file.path)
-    log.close()
-    damaged = bytearray(path.read_bytes())
-    damaged[-1] ^= 1
-    path.write_bytes(damaged)
-    again, cut = open_log(RealDisk(), log._directory, segment_bytes=1_000)
-    assert cut is not None
-    assert cut.path == str(path)
-    assert "CRC" in cut.reason
-    assert base < again.end_offset < 50
-    assert len(list(Path(log._directory).glob("*.log"))) == 2
-    again.close()
+class BadFile(RealFile):
+    __slots__ = ("disk",)
+    disk: BadDisk
 
-
-@pytest.mark.parametrize("tail", [bytes(500), b"\xff" * 500, bytes(8) + (30).to_bytes(4, "big") + bytes(60)])
-def test_zeros_and_garbage_after_the_last_batch_are_cut(log: Log, tail: bytes) -> None:
-    log.append(batch(b"good"), 0)
-    log.close()
-    path = Path(log._segments[-1].file.path)
-    path.write_bytes(path.read_bytes() + tail)
-    again, cut = open_log(RealDisk(), log._directory, segment_bytes=1_000)
-    assert cut is not None
-    assert cut.lost_bytes == len(tail)
-    assert values_from(again, 0) == [b"good"]
-    again.close()
-
-
-def test_a_sequence_follows_is_repeated_or_is_refused(log: Log) -> None:
-    def send(sequence: int, *, epoch: int = 0, count: int = 1) -> tuple[int, bool]:
-        one = batch(*[b"v"] * count, producer_id=7, producer_epoch=epoch, base_sequence=sequence)
-        appended = log.append(one, 0)
-        return appended.base_offset, appended.is_duplicate
-
-    assert send(0, count=6) == (0, False)
-    assert send(6) == (6, False)
-    assert send(6) == (6, True)
-    assert send(0, count=6) == (0, True)
-    with pytest.raises(OutOfOrderSequenceNumber):
-        send(8)
-    assert send(7) == (7, False)
-    with pytest.raises(OutOfOrderSequenceNumber):
-        send(3, epoch=1)
-    assert send(0, epoch=1) == (8, False)
-    with pytest.raises(InvalidProducerEpoch):
-        send(8, epoch=0)
-    assert log.end_offset == 9
-
-
-def test_producers_are_remembered_across_a_restart(log: Log) -> None:
-    log.append(batch(b"a", b"b", producer_id=7, producer_epoch=0, base_sequence=0), 0)
-    again = reopened(log)
-    assert again.append(batch(b"a", b"b", producer_id=7, producer_epoch=0, base_sequence=0), 0).is_duplicate
-    assert again.append(batch(b"c", producer_id=7, producer_epoch=0, base_sequence=2), 0).base_offset == 2
-    again.close()
-
-
-def test_sequences_wrap_to_zero(log: Log) -> None:
-    last = 2**31 - 1
-    log.append(batch(b"a", b"b", producer_id=7, producer_epoch=0, base_sequence=last - 1), 0)
-    assert not log.append(batch(b"c", producer_id=7, producer_epoch=0, base_sequence=0), 0).is_duplicate
-
-
-class FullFile:
-    """A file whose device takes only a part of each write, or fails to be cut back."""
-
-    def __init__(self, inner: object, *, is_stuck: bool) -> None:
-        self._inner = inner
-        self._is_stuck = is_stuck
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._inner, name)
-
-    def append(self, buffers: list[bytes]) -> int:
-        return self._inner.append([bytes(buffers[0])[:7]])  # type: ignore[attr-defined,no-any-return]
+    def append(self, buffers: Sequence[Buffer]) -> int:
+        if self.disk.partial and self.path.endswith(self.disk.partial):
+            return super().append([bytes(buffers[0])[:7]])
+        return super().append(buffers)
 
     def truncate(self, size: int) -> None:
-        if self._is_stuck:
-            raise OSError(errno.EIO, "stuck")
-        self._inner.truncate(size)  # type: ignore[attr-defined]
+        if self.disk.stuck and self.path.endswith(self.disk.stuck):
+            raise OSError(errno.EIO, "stuck", self.path)
+        super().truncate(size)
+
+    def read(self, position: int, size: int) -> bytes:
+        if self.disk.unreadable and self.path.endswith(self.disk.unreadable):
+            raise OSError(errno.EIO, "unreadable", self.path)
+        return super().read(position, size)
 
 
-def test_a_short_write_leaves_the_log_as_it_was(log: Log) -> None:
-    log.append(batch(b"kept"), 0)
-    segment = log._segments[-1]
-    good = segment.file
-    segment.file = FullFile(good, is_stuck=False)  # type: ignore[assignment]
+def test_a_short_write_leaves_the_log_as_it_was(tmp_path: Path) -> None:
+    disk = BadDisk()
+    log = opened(tmp_path / "t-0", disk=disk)
+    append(log, b"kept")
+    disk.partial = ".log"
     with pytest.raises(KafkaStorageError):
-        log.append(batch(b"lost"), 0)
-    segment.file = good
-    assert log.append(batch(b"next"), 0).base_offset == 1
-    assert values_from(log, 0) == [b"kept", b"next"]
+        append(log, b"lost")
+    disk.partial = ""
+    assert append(log, b"next").base_offset == 1
+    assert values_of(log) == [b"kept", b"next"]
 
 
-def test_a_log_that_cannot_be_cut_back_goes_offline(log: Log) -> None:
-    segment = log._segments[-1]
-    good = segment.file
-    segment.file = FullFile(good, is_stuck=True)  # type: ignore[assignment]
+def test_a_log_that_cannot_be_cut_back_goes_offline_and_recovers_at_the_next_start(tmp_path: Path) -> None:
+    disk = BadDisk()
+    log = opened(tmp_path / "t-0", disk=disk)
+    append(log, b"kept")
+    disk.partial = disk.stuck = ".log"
     with pytest.raises(KafkaStorageError):
-        log.append(batch(b"lost"), 0)
-    segment.file = good
-    with pytest.raises(KafkaStorageError, match="offline"):
-        log.append(batch(b"next"), 0)
-    again = reopened(log)
-    assert again.end_offset == 0
-    again.close()
+        append(log, b"lost")
+    disk.partial = disk.stuck = ""
+    assert log.is_offline
+    for use in (lambda: append(log, b"next"), lambda: batches_from(log, 0), log.begin_flush):
+        with pytest.raises(KafkaStorageError, match="offline"):
+            use()
+    log.close()
+    with pytest.raises(AssertionError):
+        # The torn batch is still there, and is cut.
+        opened(tmp_path / "t-0", state=killed(log))
+    assert values_of(opened(tmp_path / "t-0", state=killed(log))) == [b"kept"]
+
+
+def test_an_unreadable_disk_is_a_storage_error(tmp_path: Path) -> None:
+    disk = BadDisk()
+    log = opened(tmp_path / "t-0", disk=disk)
+    append(log, b"a")
+    disk.unreadable = ".log"
+    for use in (lambda: log.read(0, 10, at_least_one_batch=True, upper_offset=1), lambda: log.first_record_since(0)):
+        with pytest.raises(KafkaStorageError, match="unreadable"):
+            use()
+    disk.unreadable = ""
+    assert values_of(log) == [b"a"]
+
+
+@pytest.mark.parametrize("full", [".log", ".index", ".timeindex", ".snapshot"])
+def test_a_roll_that_fails_leaves_nothing_that_ends_the_log(tmp_path: Path, full: str) -> None:
+    disk = BadDisk()
+    log = opened(tmp_path / "t-0", disk=disk)
+    append(log, bytes(700))
+    disk.full = full
+    with pytest.raises(KafkaStorageError):
+        append(log, bytes(700))
+    # Smaller than what is left of the segment: it goes where the large one had no room.
+    assert append(log, b"small").base_offset == 1
+    disk.full = ""
+    log_after_crash = opened(tmp_path / "t-0", state=killed(log))
+    assert values_of(log_after_crash) == [bytes(700), b"small"]
+    assert append(log, bytes(700)).base_offset == 2
+    assert [segment.base_offset for segment in log.segments] == [0, 2]
+    log.close()
+    assert values_of(opened(tmp_path / "t-0", state=clean(log))) == [bytes(700), b"small", bytes(700)]
+    check_indexes(tmp_path / "t-0")
+
+
+def test_an_abort_that_cannot_be_indexed_takes_the_log_offline_and_recovery_finds_it(tmp_path: Path) -> None:
+    disk = BadDisk()
+    log = opened(tmp_path / "t-0", disk=disk)
+    append(log, b"aborted", producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
+    disk.full = ".txnindex"
+    with pytest.raises(KafkaStorageError):
+        end_transaction(log, 7, commit=False)
+    assert log.is_offline
+    again = opened(tmp_path / "t-0", state=killed(log))
+    assert [(one.first_offset, one.last_offset) for one in again.aborted_transactions(0, 10)] == [(0, 1)]
+
+
+def test_an_epoch_that_was_not_written_is_not_known(tmp_path: Path) -> None:
+    disk = BadDisk()
+    log = opened(tmp_path / "t-0", disk=disk, config=SMALL)
+    disk.full = ".tmp"
+    with pytest.raises(KafkaStorageError):
+        append(log, b"a", leader_epoch=3)
+    assert log.epochs.latest == -1
+    disk.full = ""
+    append(log, b"a", leader_epoch=3)
+    log.close()
+    assert opened(tmp_path / "t-0", state=clean(log)).epochs.latest == 3
