@@ -5,6 +5,7 @@ import asyncio
 import logging
 import logging.handlers
 import queue
+import resource
 import signal
 import sys
 import time
@@ -80,7 +81,8 @@ def settings_of(arguments: argparse.Namespace) -> NodeSettings:
         given["listeners"] = f"PLAINTEXT://{arguments.listen}"
     if arguments.node_id is not None:
         given["node.id"] = arguments.node_id
-    return node_settings(_with_defaults(given))
+    open_files_allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return node_settings(_with_defaults(given), open_files_allowed)
 
 
 def _with_defaults(given: dict[str, str]) -> dict[str, str]:

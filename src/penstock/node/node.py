@@ -16,6 +16,7 @@ from penstock.groups import Groups, GroupSettings
 from penstock.model.config import Config, ConfigError
 from penstock.net.connection import ConnectionSettings, OpenConnections, ServerConnection
 from penstock.net.frames import SCRATCH_SIZE
+from penstock.node.limits import files_kept_open, open_files_warning
 from penstock.node.opening import open_topics
 from penstock.node.settings import NodeSettings, without_meaning
 from penstock.node.upkeep import keep_up
@@ -24,6 +25,7 @@ from penstock.records import COMPILED
 from penstock.storage.identity import Identity, load_or_create_identity
 from penstock.storage.log_config import LogConfig
 from penstock.storage.log_directory import LogDirectory
+from penstock.storage.open_files import DEFAULT_LIMIT
 from penstock.world.disk import DirectoryLock
 from penstock.world.net import Listener
 from penstock.world.world import World
@@ -116,10 +118,15 @@ class Node:
             self._settings.data_directory,
             log_config,
             lambda bound: world.entropy.below(bound) if bound else 0,
+            min(files_kept_open(self._settings.open_files_allowed), DEFAULT_LIMIT),
         )
         logs.begin()
         topics = Topics(world.disk, self._settings.data_directory, logs, world.entropy, world.clock)
         await open_topics(world, logs, topics, log_config, config["num.recovery.threads.per.data.dir"])
+        segments = sum(len(log.segments) for log in logs.logs)
+        warning = open_files_warning(self._settings.open_files_allowed, segments)
+        if warning is not None:
+            logger.warning("%s", warning)
         # Only now may a stop say that it was clean.
         self._logs = logs
         upkeep = keep_up(world, logs, config["log.flush.offset.checkpoint.interval.ms"])

@@ -15,6 +15,8 @@ PENSTOCK_KEYS = (
 EVERY_INTERFACE = ("", "0.0.0.0", "::")
 """Addresses to listen on that mean nothing to a client."""
 
+ENOUGH_OPEN_FILES = 1 << 20
+
 SERVED_KEYS = frozenset(
     {
         "advertised.listeners",
@@ -63,9 +65,10 @@ class NodeSettings:
     advertised_port: int
     """0 stands for the port that is listened on."""
     config: Config
+    open_files_allowed: int
 
 
-def node_settings(given: Mapping[str, str]) -> NodeSettings:
+def node_settings(given: Mapping[str, str], open_files_allowed: int = ENOUGH_OPEN_FILES) -> NodeSettings:
     """Check every given key and work out where to listen and where to keep data."""
     config = Config((*BROKER_KEYS, *PENSTOCK_KEYS), given)
     host, port = _endpoint(config, "listeners")
@@ -80,6 +83,7 @@ def node_settings(given: Mapping[str, str]) -> NodeSettings:
         advertised_host=gethostname() if advertised_host in EVERY_INTERFACE else advertised_host,
         advertised_port=advertised_port,
         config=config,
+        open_files_allowed=open_files_allowed,
     )
 
 

@@ -11,7 +11,7 @@ from penstock.storage.formats import CorruptFile
 from penstock.storage.loading import LogState, open_log
 from penstock.storage.log import Log
 from penstock.storage.log_config import LogConfig
-from penstock.storage.open_files import OpenFiles
+from penstock.storage.open_files import DEFAULT_LIMIT, OpenFiles
 from penstock.storage.recovery import Cut, Progress
 from penstock.world.disk import Disk
 
@@ -35,12 +35,19 @@ class Unflushed:
 class LogDirectory:
     """Opens logs with what the checkpoints know of them, and writes the checkpoints."""
 
-    def __init__(self, disk: Disk, directory: str, config: LogConfig, jitter: Callable[[int], int]) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        config: LogConfig,
+        jitter: Callable[[int], int],
+        open_files: int = DEFAULT_LIMIT,
+    ) -> None:
         self._disk = disk
         self._directory = directory
         self._config = config
         self._jitter = jitter
-        self._files = OpenFiles(disk)
+        self._files = OpenFiles(disk, open_files)
         self._logs: dict[tuple[str, int], Log] = {}
         self.was_clean = False
         self._recovery_points: dict[tuple[str, int], int] = {}
