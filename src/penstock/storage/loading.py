@@ -59,7 +59,9 @@ def open_log(
     progress: Progress = lambda _: None,
 ) -> tuple[Log, list[Cut]]:
     """The log, ready to be appended to, and what had to be cut off."""
-    opening = Opening(disk, files or OpenFiles(disk), directory, config, state or LogState(), now_ms, jitter, progress)
+    # An empty one is false, and the one that all logs share begins empty.
+    files = OpenFiles(disk) if files is None else files
+    opening = Opening(disk, files, directory, config, state or LogState(), now_ms, jitter, progress)
     disk.make_directories(directory)
     settle_leftovers(disk, directory)
     epochs = _load_epochs(opening)

@@ -14,7 +14,7 @@ from penstock.storage.open_files import OpenFiles
 from penstock.storage.producer_snapshots import ProducerSnapshots
 from penstock.storage.producers import NO_PRODUCER, AppendedBatch, EndMarker, Origin, Producers
 from penstock.storage.replay import end_marker, note_producer, replay_producers
-from penstock.storage.segment import BatchPlace, Segment
+from penstock.storage.segment import Segment
 from penstock.world.disk import Disk, File, FileRange
 
 logger = logging.getLogger(__name__)
@@ -52,6 +52,10 @@ class FoundRecord:
     leader_epoch: int
 
 
+READ_ERRORS = (OSError, RecordsError, CorruptFile)
+"""What a disk or damaged bytes raise while a log is read."""
+
+
 class _Reading:
     """Whatever a disk or damaged bytes raise while a log is read is its KafkaStorageError."""
 
@@ -64,7 +68,7 @@ class _Reading:
         pass
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if isinstance(error, OSError | RecordsError | CorruptFile):
+        if isinstance(error, READ_ERRORS):
             raise KafkaStorageError(f"cannot read {self._directory}: {error}") from error
 
 
@@ -284,19 +288,21 @@ class Log:
             raise OffsetOutOfRange(f"offset {offset} is outside [{self.start_offset}, {self.end_offset}]")
         if offset >= upper_offset:
             return None
-        with self._reading:
+        try:
             found = self._locate(offset)
             if found is None:
                 return None
-            segment, place = found
+            segment, position, batch_size = found
             limit = segment.size
             if segment.next_offset > upper_offset:
-                stop = segment.first_batch_to_contain(upper_offset, place.position)
-                limit = segment.size if stop is None else stop.position
+                stop = segment.find(upper_offset, position)
+                limit = segment.size if stop is None else stop[0]
             file = segment.file
-        wanted = max(max_bytes, place.header.size) if at_least_one_batch else max_bytes
-        size = min(limit - place.position, wanted)
-        return FileRange(file, place.position, size) if size > 0 else None
+        except READ_ERRORS as error:
+            raise KafkaStorageError(f"cannot read {self._directory}: {error}") from error
+        wanted = max(max_bytes, batch_size) if at_least_one_batch else max_bytes
+        size = min(limit - position, wanted)
+        return FileRange(file, position, size) if size > 0 else None
 
     def aborted_transactions(self, start_offset: int, upper_offset: int) -> list[AbortedTransaction]:
         """The aborted transactions with records in a range."""
@@ -315,8 +321,8 @@ class Log:
             found = self._locate(offset)
             if found is None:
                 return []
-            segment, place = found
-            entry = segment.first_entry_behind(place.position + size)
+            segment, position, _ = found
+            entry = segment.first_entry_behind(position + size)
             if entry is not None:
                 return self.aborted_transactions(offset, entry.offset)
             following = bisect_right(self._base_offsets, segment.base_offset)
@@ -346,12 +352,15 @@ class Log:
                     return FoundRecord(record.offset, record.timestamp_ms, self.epochs.epoch_at(record.offset))
         return None
 
-    def _locate(self, offset: int) -> tuple[Segment, BatchPlace] | None:
-        first = max(bisect_right(self._base_offsets, offset) - 1, 0)
-        for segment in self._segments[first:]:
-            place = segment.first_batch_to_contain(offset)
-            if place is not None:
-                return segment, place
+    def _locate(self, offset: int) -> tuple[Segment, int, int] | None:
+        """The segment, position and size of the batch that holds an offset, or of the first one behind it."""
+        number = max(bisect_right(self._base_offsets, offset) - 1, 0)
+        while number < len(self._segments):
+            segment = self._segments[number]
+            extent = segment.find(offset)
+            if extent is not None:
+                return segment, *extent
+            number += 1
         return None
 
     # Cutting
@@ -400,7 +409,7 @@ class Log:
             self.segments, self.producers, self._snapshots, self.start_offset, offset, now_ms, self._config
         )
         self.recovery_point = min(self.recovery_point, offset)
-        self.high_watermark = min(self.high_watermark, offset)
+        self.raise_high_watermark(min(self.high_watermark, offset))
         return True
 
     def truncate_fully(self, offset: int, now_ms: int) -> None:

@@ -1,10 +1,13 @@
 """A bounded number of open files: the ones used last."""
 
 from collections import OrderedDict
+from collections.abc import Callable
 
 from penstock.world.disk import Disk, File
 
 DEFAULT_LIMIT = 512
+LOADED_INDEXES = 64
+"""Indexes of closed segments that are kept in memory, 2 MB at most each."""
 
 
 class OpenFiles:
@@ -17,6 +20,7 @@ class OpenFiles:
         self._disk = disk
         self._limit = limit
         self._open: OrderedDict[str, File] = OrderedDict()
+        self._loaded: OrderedDict[str, Callable[[], None]] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._open)
@@ -32,8 +36,17 @@ class OpenFiles:
             self._open.popitem(last=False)
         return file
 
+    def note_loaded(self, path: str, forget: Callable[[], None]) -> None:
+        """Something was read into memory; when too much is, what was loaded first is forgotten first."""
+        self._loaded[path] = forget
+        self._loaded.move_to_end(path)
+        if len(self._loaded) > LOADED_INDEXES:
+            _, forget_oldest = self._loaded.popitem(last=False)
+            forget_oldest()
+
     def close(self, path: str) -> None:
         self._open.pop(path, None)
+        self._loaded.pop(path, None)
 
     def close_all(self) -> None:
         self._open.clear()

@@ -2,12 +2,13 @@
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
+from struct import Struct
+from typing import NamedTuple
 
 from penstock.model.buffers import Buffer
 from penstock.model.errors import KafkaStorageError
-from penstock.records.batch import HEADER_SIZE, MAGIC, BatchView
+from penstock.records.batch import HEADER_SIZE, LENGTH_OVERHEAD, MAGIC, BatchView
 from penstock.storage.formats import OFFSET_ENTRY, TIME_ENTRY, CorruptFile
 from penstock.storage.indexes import NO_TIMESTAMP, OffsetIndex, OffsetPosition, TimeIndex, TimestampOffset
 from penstock.storage.log_config import LogConfig
@@ -17,17 +18,25 @@ from penstock.world.disk import Disk, File
 
 logger = logging.getLogger(__name__)
 
+FIRST_WINDOW_BYTES = 512
 SCAN_WINDOW_BYTES = 64 * 1024
 MAX_RELATIVE_OFFSET = 2**31 - 1
 SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
 
 
-@dataclass(frozen=True, slots=True)
-class BatchPlace:
+class BatchPlace(NamedTuple):
     """Where a batch lies in its segment, and what its header says."""
 
     position: int
     header: BatchView
+
+
+_EXTENT = Struct(">qi4xb6xi")
+"""What it takes to walk over a batch: base offset, length, magic, last offset delta."""
+
+
+class _WrongEntry(Exception):
+    """An index entry that does not point at its batch."""
 
 
 class Segment:
@@ -45,6 +54,7 @@ class Segment:
         "_files",
         "_first_timestamp",
         "_largest",
+        "_log_path",
         "_offset_index",
         "_time_index",
         "base_offset",
@@ -62,6 +72,7 @@ class Segment:
         self._directory = directory
         self._config = config
         self.base_offset = base_offset
+        self._log_path = self.path(".log")
         self.next_offset = base_offset
         self.size = 0
         self.created_ms = 0
@@ -79,27 +90,31 @@ class Segment:
 
     @property
     def file(self) -> File:
-        return self._files.get(self.path(".log"))
+        return self._files.get(self._log_path)
 
     @property
     def offset_index(self) -> OffsetIndex:
         if self._offset_index is None:
             data = self._read_index(".index", OFFSET_ENTRY.size)
-            index = OffsetIndex(self.base_offset, self._config.max_index_bytes, data)
-            if not self.is_active:
-                return index
-            self._offset_index = index
+            self._offset_index = OffsetIndex(self.base_offset, self._config.max_index_bytes, data)
+            self._note_loaded()
         return self._offset_index
 
     @property
     def time_index(self) -> TimeIndex:
         if self._time_index is None:
             data = self._read_index(".timeindex", TIME_ENTRY.size)
-            index = TimeIndex(self.base_offset, self._config.max_index_bytes, data)
-            if not self.is_active:
-                return index
-            self._time_index = index
+            self._time_index = TimeIndex(self.base_offset, self._config.max_index_bytes, data)
+            self._note_loaded()
         return self._time_index
+
+    def _note_loaded(self) -> None:
+        if not self.is_active:
+            self._files.note_loaded(self.path(".index"), self._forget_indexes)
+
+    def _forget_indexes(self) -> None:
+        if not self.is_active:
+            self._offset_index = self._time_index = None
 
     @property
     def largest(self) -> TimestampOffset:
@@ -164,8 +179,44 @@ class Segment:
 
     def first_batch_to_contain(self, offset: int, from_position: int = 0) -> BatchPlace | None:
         """The first batch whose last offset is at or past `offset`."""
-        places = self._headers_before(offset, from_position)
-        return next((place for place in places if place.header.last_offset >= offset), None)
+        extent = self.find(offset, from_position)
+        if extent is None:
+            return None
+        return BatchPlace(extent[0], BatchView(self.file.read(extent[0], HEADER_SIZE)))
+
+    def find(self, offset: int, from_position: int = 0) -> tuple[int, int] | None:
+        """Position and size of the first batch whose last offset is at or past `offset`."""
+        entry = self.offset_index.lookup(offset)
+        if entry.position > from_position:
+            try:
+                return self._scan(offset, entry.position, entry.offset)
+            except (_WrongEntry, KafkaStorageError, OSError):
+                logger.warning("damaged index=%s offset=%d position=%d", self.path(".index"), *entry)
+        return self._scan(offset, from_position, None)
+
+    def _scan(self, offset: int, position: int, expected_last: int | None) -> tuple[int, int] | None:
+        """Walk batches until one reaches `offset`; the first must end as its index entry says."""
+        file, size = self.file, self.size
+        window, window_start, window_bytes = b"", position, FIRST_WINDOW_BYTES
+        while position < size:
+            relative = position - window_start
+            if relative + HEADER_SIZE > len(window):
+                window = file.read(position, min(window_bytes, size - position))
+                window_start, relative, window_bytes = position, 0, min(8 * window_bytes, SCAN_WINDOW_BYTES)
+                if len(window) < HEADER_SIZE:
+                    raise KafkaStorageError(f"{file.path} ends in the middle of a batch at {position}")
+            base_offset, length, magic, last_offset_delta = _EXTENT.unpack_from(window, relative)
+            batch_size = length + LENGTH_OVERHEAD
+            if batch_size < HEADER_SIZE or position + batch_size > size or magic != MAGIC:
+                raise KafkaStorageError(f"{file.path} is damaged at {position}")
+            last_offset = base_offset + last_offset_delta
+            if expected_last is not None and last_offset != expected_last:
+                raise _WrongEntry
+            if last_offset >= offset:
+                return position, batch_size
+            expected_last = None
+            position += batch_size
+        return None
 
     def _headers_before(self, offset: int, from_position: int = 0) -> Iterator[BatchPlace]:
         """The headers from the last indexed batch before an offset on; an entry that is wrong is not followed."""
@@ -194,10 +245,13 @@ class Segment:
         """The headers of all batches from a batch boundary on."""
         file = self.file
         window, window_start = b"", position
+        # Mostly one of the first few is wanted; who reads on reads larger pieces.
+        window_bytes = FIRST_WINDOW_BYTES
         while position < self.size:
             relative = position - window_start
             if relative + HEADER_SIZE > len(window):
-                window = file.read(position, min(SCAN_WINDOW_BYTES, self.size - position))
+                window = file.read(position, min(window_bytes, self.size - position))
+                window_bytes = min(8 * window_bytes, SCAN_WINDOW_BYTES)
                 window_start, relative = position, 0
                 if len(window) < HEADER_SIZE:
                     raise KafkaStorageError(f"{file.path} ends in the middle of a batch at {position}")

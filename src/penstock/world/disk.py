@@ -80,7 +80,7 @@ class AsyncDisk(Protocol):
     async def sync_directory(self, path: str) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class FileRange:
     """Bytes that stay in their file until a socket has room for them."""
 

@@ -10,7 +10,6 @@ from typing import Final
 from penstock.model.buffers import Buffer
 
 IOV_MAX: Final = os.sysconf("SC_IOV_MAX")
-SCRATCH_SIZE: Final = 64 << 10
 _NOWAIT: Final[int | None] = getattr(os, "RWF_NOWAIT", None)
 _NOWAIT_REFUSED: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS})
 _sync_data = getattr(os, "fdatasync", os.fsync)
@@ -47,21 +46,24 @@ class RealFile:
         if self._nowait is None:
             # Nobody can tell warm from cold here (tmpfs, overlayfs): the caller's I/O thread reads everything.
             return None
-        if size > SCRATCH_SIZE:
-            # Zero-filled, so its pages are there: without waiting, the kernel fills fresh ones slowly.
-            data = bytearray(size)
-            count = self._read_now(memoryview(data), position, self._nowait)
-            if count is None:
-                return None
-            del data[count:]
-            return data
-        scratch = _take_scratch()
+        # Zero-filled, so its pages are there: without waiting, the kernel fills fresh ones slowly.
+        data = bytearray(size)
         try:
-            view = memoryview(scratch)[:size]
-            count = self._read_now(view, position, self._nowait)
-            return None if count is None else bytes(view[:count])
-        finally:
-            _give_scratch(scratch)
+            count = os.preadv(self._fd, (data,), position, self._nowait)
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            if error.errno not in _NOWAIT_REFUSED:
+                raise
+            self._nowait = None
+            return None
+        if count == size:
+            return data
+        if position + count < self.size():
+            # The kernel stops at the first cold page.
+            return None
+        del data[count:]
+        return data
 
     def append(self, buffers: Sequence[Buffer]) -> int:
         if len(buffers) <= IOV_MAX:
@@ -99,22 +101,6 @@ class RealFile:
     def duplicate(self) -> int:
         """A descriptor of its own for a thread, which may outlive `close`; its number cannot be reused meanwhile."""
         return os.dup(self._fd)
-
-    def _read_now(self, view: memoryview, position: int, flag: int) -> int | None:
-        """How many bytes were read, to the end of the view or of the file; None if some were not in memory."""
-        try:
-            count = os.preadv(self._fd, [view], position, flag)
-        except BlockingIOError:
-            return None
-        except OSError as error:
-            if error.errno not in _NOWAIT_REFUSED:
-                raise
-            self._nowait = None
-            return None
-        if count < len(view) and position + count < self.size():
-            # The kernel stops at the first cold page.
-            return None
-        return count
 
 
 class RealLock:
@@ -183,19 +169,3 @@ def read_fully(fd: int, position: int, size: int) -> bytes:
         parts.append(data)
         read += len(data)
     return b"".join(parts)
-
-
-# Small reads go into memory that is kept, and are copied once. A list's pop and append are atomic, so threads never
-# share a buffer.
-_scratches: list[bytearray] = []
-
-
-def _take_scratch() -> bytearray:
-    try:
-        return _scratches.pop()
-    except IndexError:
-        return bytearray(SCRATCH_SIZE)
-
-
-def _give_scratch(scratch: bytearray) -> None:
-    _scratches.append(scratch)

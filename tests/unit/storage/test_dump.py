@@ -139,7 +139,7 @@ def test_gaps_are_reported_by_the_offset_before_them(dump_log: DumpLog) -> None:
     assert dump_log(data)[1:] == ([], 0)
 
 
-@pytest.mark.parametrize("tail", [bytes(16), batch(1, 3)[:17], batch(1, 3)[:-1]])
+@pytest.mark.parametrize("tail", [bytes(16), bytes(17), batch(1, 3)[:17], batch(1, 3)[:-1]])
 def test_a_torn_tail_is_counted(dump_log: DumpLog, tail: bytes) -> None:
     lines, errors, code = dump_log(batch() + tail)
     assert lines[1:] == [f"Found {len(tail)} invalid bytes at the end of 00000000000000000000.log"]

@@ -159,8 +159,9 @@ def test_a_time_index_shows_timestamps_and_offsets(dump_file: DumpFile, codec: C
 def test_a_time_index_is_searched_from_the_index_on(dump_file: DumpFile) -> None:
     """An index that leads past the batch hides it, which shows that the search begins there."""
     for index, found in ((offsets((3, 2 * SIZE)), 1005), (offsets((3, 10 * SIZE)), -1)):
-        _, errors, _ = dump_file("timeindex", times((NEWEST_MS, 3)), index=index)
-        assert errors[1] == f"Indexed offset: 1003, found log offset: {found}"
+        for tail in (b"", bytes(80)):
+            _, errors, _ = dump_file("timeindex", times((NEWEST_MS, 3)), index=index + tail)
+            assert errors[1] == f"Indexed offset: 1003, found log offset: {found}"
 
 
 @pytest.mark.parametrize("flags", [[], ["--verify-index-only"]])

@@ -40,14 +40,19 @@ def test_scenario_1_an_offset_is_found_in_its_segment_relative_to_its_base(tmp_p
     index = offset_index(170410, (170418, 1325))
     assert OFFSET_ENTRY.unpack(index.data) == (8, 1325)
     assert index.lookup(170418) == OffsetPosition(170418, 1325)
-    log = opened(tmp_path / "t-0")
-    log.truncate_fully(0, T0)
+    log = opened(tmp_path / "t-0", LogConfig(index_interval_bytes=1_000))
     for base in (170410, 239430):
+        log.end_offset = base
         log.roll(base, T0)
+        padding = 1325 - batch(*[b""] * 7, bytes(1000)).size
+        append(log, *[b""] * 7, bytes(1000 + padding))
+        append(log, b"x")
     assert [segment.base_offset for segment in log.segments] == [0, 170410, 239430]
-    log.end_offset = 170410
-    found = log._base_offsets
-    assert [found[slot] for slot in (0, 1, 2)] == [0, 170410, 239430]
+    second = log.segments[1]
+    assert OFFSET_ENTRY.unpack(second.offset_index.data) == (8, 1325)
+    found = log.read(170418, 1, at_least_one_batch=True, upper_offset=log.end_offset)
+    assert found is not None
+    assert (found.file.path, found.position) == (second.path(".log"), 1325)
 
 
 def test_scenario_1_a_read_scans_on_from_the_entry_before_its_offset(tmp_path: Path) -> None:
@@ -230,5 +235,5 @@ def test_a_segment_without_timestamps_has_no_time_entries(tmp_path: Path) -> Non
         one = batch(bytes(50), at_ms=-1)
         segment.append([one.buffer], one, number)
     segment.deactivate()
-    assert len(segment.offset_index) == 4
+    assert len(segment.offset_index) == 9
     assert len(segment.time_index) == 0

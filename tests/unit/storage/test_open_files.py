@@ -1,0 +1,98 @@
+"""A log with many segments keeps few files open, and never closes one under a reader."""
+
+import gc
+import os
+from pathlib import Path
+
+import pytest
+
+from penstock.records import iter_batches
+from penstock.storage.log_config import LogConfig
+from penstock.storage.open_files import OpenFiles
+from penstock.world.real_disk import RealDisk
+from tests.logs import T0, CountingDisk, append, opened, read_all
+
+LIMIT = 8
+SMALL = LogConfig(segment_bytes=100, max_index_bytes=240)
+
+
+def test_the_file_that_was_not_used_for_longest_is_let_go(tmp_path: Path) -> None:
+    disk = CountingDisk()
+    files = OpenFiles(disk, limit=2)
+    for name in ("a", "b", "a", "c"):
+        files.get(f"{tmp_path}/{name}", create=True)
+    disk.files_open = 0
+    files.get(f"{tmp_path}/a")
+    files.get(f"{tmp_path}/c")
+    assert disk.files_open == 0
+    files.get(f"{tmp_path}/b")
+    assert disk.files_open == 0
+    assert len(files) == 2
+
+
+def test_a_log_of_many_segments_keeps_within_the_limit(tmp_path: Path) -> None:
+    disk = CountingDisk()
+    files = OpenFiles(disk, LIMIT)
+    log = opened(tmp_path / "t-0", SMALL, disk=disk, files=files)
+    expected = []
+    for number in range(100):
+        append(log, b"%d" % number, at_ms=T0 + number)
+        expected.append((number, b"%d" % number))
+        assert disk.files_open <= LIMIT
+    assert len(log.segments) == 100
+    assert list(read_all(log)) == expected
+    assert log.first_record_since(T0 + 50) is not None
+    assert disk.files_open <= LIMIT
+    log.flush()
+    gc.collect()
+    assert disk.files_open <= LIMIT
+    log.close()
+    files.close_all()
+    assert disk.files_open == 0
+
+
+def test_a_range_on_its_way_keeps_its_file_however_many_are_opened_since(tmp_path: Path) -> None:
+    disk = CountingDisk()
+    files = OpenFiles(disk, LIMIT)
+    log = opened(tmp_path / "t-0", SMALL, disk=disk, files=files)
+    for number in range(50):
+        append(log, b"%d" % number)
+    pending = [log.read(offset, 1_000, at_least_one_batch=True, upper_offset=50) for offset in range(5)]
+    for offset in range(50):
+        log.read(offset, 1_000, at_least_one_batch=True, upper_offset=50)
+    assert len(files) <= LIMIT
+    assert disk.files_open <= LIMIT + len(pending)
+    for offset, one in enumerate(pending):
+        assert one is not None
+        (found,) = iter_batches(one.file.read(one.position, one.size))
+        assert [record.value for record in found.records()] == [b"%d" % offset]
+    del one, found
+    pending.clear()
+    assert disk.files_open <= LIMIT
+
+
+def test_a_range_outlives_its_segment_and_its_log(tmp_path: Path) -> None:
+    log = opened(tmp_path / "t-0", SMALL)
+    for number in range(10):
+        append(log, b"%d" % number)
+    pending = log.read(0, 1_000, at_least_one_batch=True, upper_offset=10)
+    assert pending is not None
+    log.raise_start(9)
+    assert log.delete_old_segments() == 9
+    log.close()
+    (found,) = iter_batches(pending.file.read(pending.position, pending.size))
+    assert [record.value for record in found.records()] == [b"0"]
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="descriptors are counted in /proc")
+def test_no_descriptor_is_left_behind(tmp_path: Path) -> None:
+    gc.collect()
+    before = len(os.listdir("/proc/self/fd"))
+    log = opened(tmp_path / "t-0", SMALL, disk=RealDisk(), files=OpenFiles(RealDisk(), LIMIT))
+    for number in range(50):
+        append(log, b"%d" % number, producer_id=7, producer_epoch=0, base_sequence=number)
+    log.flush()
+    list(read_all(log))
+    log.close()
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) == before
