@@ -1,4 +1,4 @@
-"""The log beside the bare system calls it is made of, in one run: CPU per append and read, memory and time per partition."""
+"""The log beside the bare system calls it is made of, in one run; and what an idle partition costs."""
 
 import argparse
 import json
@@ -50,50 +50,40 @@ def main() -> int:
 
 
 def measure(name: str, size: int, rounds: int) -> list[dict[str, Any]]:
+    """Interleaved rounds, so that a busy neighbour disturbs both alike."""
     batch = build_batch([(1_700_000_000_000, None, os.urandom(size - 75), ())])
+    figures = [measure_round(batch) for _ in range(rounds)]
+    appends, bare_appends, reads, bare_reads = (list(column) for column in zip(*figures))
+    return [_row(f"append {name}", appends, bare_appends, name), _row(f"read {name}", reads, bare_reads, name)]
+
+
+def measure_round(batch: bytes) -> tuple[float, float, float, float]:
+    """CPU microseconds of an append and a read, each with the bare one behind it."""
     count = max(BYTES_PER_ROUND // len(batch), 20)
-    appends: tuple[list[float], list[float]] = ([], [])
-    reads: tuple[list[float], list[float]] = ([], [])
-    for _ in range(rounds):
-        with tempfile.TemporaryDirectory(prefix="penstock-bench-") as directory:
-            log, _ = open_log(RealDisk(), f"{directory}/log", LogConfig(), now_ms=0)
-            fd = os.open(f"{directory}/bare", os.O_CREAT | os.O_RDWR | os.O_APPEND)
+    checked, view = parse_produced(batch), memoryview(batch)
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as directory:
+        log, _ = open_log(RealDisk(), f"{directory}/log", LogConfig(), now_ms=0)
+        fd = os.open(f"{directory}/bare", os.O_CREAT | os.O_RDWR | os.O_APPEND)
+        offsets, positions = iter(range(count)), iter(range(0, count * len(batch), len(batch)))
 
-            checked = parse_produced(batch)
+        def append() -> None:
+            log.append(checked, leader_epoch=0, origin=Origin.CLIENT, now_ms=0)
 
-            def append() -> None:
-                log.append(checked, leader_epoch=0, origin=Origin.CLIENT, now_ms=0)  # noqa: B023
+        def append_bare() -> None:
+            os.writev(fd, (view[:16], view[16:]))
 
-            view = memoryview(batch)
+        def read() -> None:
+            found = log.read(next(offsets), len(batch), at_least_one_batch=True, upper_offset=count)
+            assert found is not None
+            assert found.file.read_warm(found.position, found.size) is not None
 
-            def append_bare() -> None:
-                os.writev(fd, (view[:16], view[16:]))  # noqa: B023
+        def read_bare() -> None:
+            os.preadv(fd, [bytearray(len(batch))], next(positions))
 
-            appends[0].append(cpu_us(append, count))
-            appends[1].append(cpu_us(append_bare, count))
-            log.raise_high_watermark(log.end_offset)
-            offsets = iter(range(count))
-
-            def read() -> None:
-                found = log.read(  # noqa: B023
-                    next(offsets),
-                    len(batch),
-                    at_least_one_batch=True,
-                    upper_offset=log.end_offset,  # noqa: B023
-                )
-                assert found is not None
-                assert found.file.read_warm(found.position, found.size) is not None
-
-            positions = iter(range(0, count * len(batch), len(batch)))
-
-            def read_bare() -> None:
-                os.preadv(fd, [bytearray(len(batch))], next(positions))  # noqa: B023
-
-            reads[0].append(cpu_us(read, count))
-            reads[1].append(cpu_us(read_bare, count))
-            os.close(fd)
-            log.close()
-    return [_row(f"append {name}", *appends, name), _row(f"read {name}", *reads, name)]
+        figures = cpu_us(append, count), cpu_us(append_bare, count), cpu_us(read, count), cpu_us(read_bare, count)
+        os.close(fd)
+        log.close()
+    return figures
 
 
 def _row(title: str, ours: list[float], bare: list[float], name: str) -> dict[str, Any]:

@@ -1,9 +1,8 @@
-"""Apache's own log directories: the same appends give the same bytes, lookups and refusals; broken ones recover alike."""
+"""Apache's own log directories: the same appends give the same files, and broken ones recover alike."""
 
 import base64
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -137,9 +136,9 @@ def assert_same_files(ours: Path, theirs: Path) -> None:
 
 
 @pytest.fixture(params=CASES)
-def replay(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Replay]:
+def replay(request: pytest.FixtureRequest, tmp_path: Path) -> Replay:
     name: str = request.param
-    yield Replay(name, tmp_path / "log")
+    return Replay(name, tmp_path / "log")
 
 
 def test_the_same_appends_give_apaches_files(replay: Replay, request: pytest.FixtureRequest, tmp_path: Path) -> None:

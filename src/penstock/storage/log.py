@@ -94,7 +94,7 @@ class Log:
         self._jitter = jitter
         self._segments = segments
         self._base_offsets = [segment.base_offset for segment in segments]
-        self._failure: OSError | None = None
+        self._failure: str | None = None
         self._reading = _Reading(directory)
         self._snapshots = snapshots
         self.epochs = epochs
@@ -445,8 +445,8 @@ class Log:
             self._go_offline(error)
 
     def _go_offline(self, error: OSError) -> None:
-        self._failure = error
-        logger.error("log offline directory=%s reason=%r", self._directory, str(error))
+        self._failure = str(error)
+        logger.error("log offline directory=%s reason=%r", self._directory, self._failure)
 
     def _refuse_if_failed(self) -> None:
         if self._failure is not None:

@@ -216,6 +216,8 @@ class Segment:
                 return position, batch_size
             expected_last = None
             position += batch_size
+        if expected_last is not None:
+            raise _WrongEntry
         return None
 
     def _headers_before(self, offset: int, from_position: int = 0) -> Iterator[BatchPlace]:

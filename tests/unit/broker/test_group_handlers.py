@@ -42,7 +42,10 @@ from penstock.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from penstock.storage.log_config import LogConfig
+from penstock.storage.log_directory import LogDirectory
 from penstock.world.real import RealClock, RealEntropy
+from penstock.world.real_async_disk import RealAsyncDisk
 from penstock.world.real_disk import RealDisk
 
 
@@ -51,7 +54,9 @@ class Client:
 
     def __init__(self, directory: Path) -> None:
         entropy = RealEntropy()
-        topics = Topics(RealDisk(), str(directory), entropy, segment_bytes=1 << 20)
+        disk = RealDisk()
+        self.logs = LogDirectory(disk, str(directory), LogConfig(), lambda _: 0)
+        topics = Topics(disk, str(directory), self.logs, entropy, RealClock())
         self.topic_id = topics.create("orders", 2).topic_id
         settings = GroupSettings(initial_rebalance_delay_ms=0, max_offset_metadata_size=10)
         self.coordinator = GroupCoordinator(Groups(settings, entropy.random_bytes), RealClock())
@@ -62,6 +67,7 @@ class Client:
             groups=self.coordinator,
             clock=RealClock(),
             entropy=entropy,
+            async_disk=RealAsyncDisk(),
         )
 
     async def send(self, handler: ModuleType, message: Any, version: int) -> Any:
@@ -134,7 +140,7 @@ def commit_request(
 def client(tmp_path: Path) -> Iterator[Client]:
     client = Client(tmp_path)
     yield client
-    client.broker.topics.close()
+    client.logs.close(0)
 
 
 @pytest.mark.parametrize("version", join_group.VERSIONS)

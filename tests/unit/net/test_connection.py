@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from penstock.model.buffers import Buffer
 from penstock.net.connection import (
     MAX_REQUESTS_IN_PROGRESS,
     CloseConnection,
@@ -148,7 +149,7 @@ def test_cold_bytes_are_read_elsewhere_and_sent_in_order(tmp_path: Path, monkeyp
     warm = RealFile.read_warm
     asked = 0
 
-    def every_second_is_cold(self: RealFile, position: int, size: int) -> bytes | None:
+    def every_second_is_cold(self: RealFile, position: int, size: int) -> Buffer | None:
         nonlocal asked
         asked += 1
         return None if asked % 2 else warm(self, position, size)

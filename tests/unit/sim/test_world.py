@@ -9,7 +9,8 @@ from typing import cast
 import pytest
 
 from penstock.sim import HostCrashed, HostDied, SimDeadlock, Simulation, SimUnhandled
-from penstock.sim.world import EPOCH_MS, SimWorkers
+from penstock.sim.disk import EPOCH_MS
+from penstock.sim.world import SimWorkers
 from penstock.world.workers import WorkerError
 from penstock.world.world import World
 from tests.unit.echo import EchoClient, EchoServer
