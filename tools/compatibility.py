@@ -58,6 +58,11 @@ An API that is not served is not advertised, and a request for it closes the con
 | auto-created topic | first answer LEADER_NOT_AVAILABLE | the topic is ready in the first answer |
 | fetch sessions | kept | not kept yet |
 | consumer groups | in `__consumer_offsets` | in memory; static members, the classic protocol only |
+| the indexes of an active segment on disk | written as records come | zeros until the segment is rolled or the broker stops; rebuilt after a crash, as Apache's are |
+| a batch older than a producer's last five | OUT_OF_ORDER_SEQUENCE_NUMBER | DUPLICATE_SEQUENCE_NUMBER, which clients take for success |
+| a segment whose end a power cut took, with the next one still there | kept, with a hole in the offsets | what stands behind the hole is cut off, and said |
+| `dump-log` of magic 0 and 1 | printed | refused |
+| `dump-log` decoders of internal topics | decoded | not there yet |
 | topic deletion, configurations, quotas, ACLs, transactions | served | not served yet |
 """
 
