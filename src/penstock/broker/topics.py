@@ -11,7 +11,7 @@ from penstock.storage.checkpoint import read_text, write_atomically
 from penstock.storage.identity import new_uuid
 from penstock.storage.loading import LogState
 from penstock.storage.log_directory import LogDirectory
-from penstock.storage.recovery import Cut
+from penstock.storage.recovery import Cut, Progress
 from penstock.world.clock import Clock, Entropy
 from penstock.world.disk import Disk
 
@@ -55,11 +55,13 @@ class Topics:
         }
         return {topic: (topic_id, indexes) for topic, (topic_id, indexes) in readable.items() if topic_id is not None}
 
-    def open(self, name: str, topic_id: bytes, states: dict[int, LogState]) -> None:
+    def open(
+        self, name: str, topic_id: bytes, states: dict[int, LogState], progress: Progress = lambda _: None
+    ) -> None:
         """Open the logs of a topic that `find` has found; a state that recovery left stands for the checkpoints'."""
         partitions = []
         for index, state in sorted(states.items()):
-            log, cuts = self._logs.open(name, index, self._clock.now_ms(), state)
+            log, cuts = self._logs.open(name, index, self._clock.now_ms(), state, progress)
             report_cuts(cuts)
             log.raise_high_watermark(log.end_offset)
             partitions.append(Partition(name, index, log))

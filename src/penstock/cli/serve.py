@@ -50,7 +50,7 @@ async def serve(settings: NodeSettings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
-    node = Node(real_world(), settings)
+    node = Node(real_world(settings.config["num.recovery.threads.per.data.dir"]), settings)
     logger.info("starting loop=%s data_dir=%s", loop_name(), settings.data_directory)
     try:
         await node.start()

@@ -45,19 +45,24 @@ async def open_topics(world: World, logs: LogDirectory, topics: Topics, config: 
     states: dict[tuple[str, int], LogState] = {
         (name, index): logs.state_of(name, index) for name, (_, indexes) in found.items() for index in indexes
     }
-    if not logs.was_clean and states:
-        doubtful = [logs.unflushed(name, index) for name, index in states]
-        recovery = Recovery(sum(one.size for one in doubtful), world.clock.monotonic_ms())
-        states |= await _recover_large(world, logs, doubtful, recovery, config, workers)
+    doubtful = [] if logs.was_clean else [logs.unflushed(name, index) for name, index in states]
+    recovery = Recovery(sum(one.size for one in doubtful), world.clock.monotonic_ms())
+    large = [one for one in doubtful if one.size >= WORTH_A_WORKER_BYTES]
+    if len(large) > 1:
+        # One alone is recovered here, where its progress can be seen.
+        states |= await _recover_in_workers(world, logs, large, recovery, config, workers)
+
+    def advance(size: int) -> None:
+        recovery.advance(size, world.clock.monotonic_ms())
+
     for name, (topic_id, indexes) in found.items():
-        topics.open(name, topic_id, {index: states[name, index] for index in indexes})
+        topics.open(name, topic_id, {index: states[name, index] for index in indexes}, advance)
 
 
-async def _recover_large(
-    world: World, logs: LogDirectory, doubtful: list[Unflushed], recovery: Recovery, config: LogConfig, workers: int
+async def _recover_in_workers(
+    world: World, logs: LogDirectory, large: list[Unflushed], recovery: Recovery, config: LogConfig, workers: int
 ) -> dict[tuple[str, int], LogState]:
     """Let workers recover the logs that take long; small ones are quicker done than a process is started."""
-    large = [one for one in doubtful if one.size >= WORTH_A_WORKER_BYTES]
     recovered: dict[tuple[str, int], LogState] = {}
     slots = asyncio.Semaphore(workers)
 

@@ -203,6 +203,9 @@ class Log:
     def roll(self, base_offset: int, now_ms: int) -> None:
         """Close the active segment and begin a new one, with a snapshot of the producers where they meet."""
         base_offset = max(base_offset, self.end_offset)
+        if base_offset == self.active.base_offset:
+            # It is empty already, and two segments of one name would be one file.
+            return
         segment = Segment(self._disk, self._files, self._directory, base_offset, self._config)
         try:
             self._files.get(segment.path(".log"), create=True)
