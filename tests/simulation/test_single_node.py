@@ -1,5 +1,6 @@
 """One simulated node through crashes: the promises hold, every run can be repeated, and broken code is caught."""
 
+import asyncio
 import json
 import os
 import subprocess
@@ -8,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from penstock.broker.handlers import produce
 from penstock.broker.producer_ids import ProducerIds
 from penstock.records import BatchView
 from penstock.sim.checkers import CheckFailed, PartitionHistory
@@ -90,6 +92,14 @@ def test_a_recovery_that_cuts_too_much_is_caught(monkeypatch: pytest.MonkeyPatch
 def test_a_log_that_forgets_its_producers_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Log, "_check_producer", lambda *_: None)
     monkeypatch.setattr(Producers, "duplicate_of", lambda *_: None)
+    assert is_caught(range(50))
+
+
+def test_an_acknowledgement_before_its_flush_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def pretend(*_: Any) -> None:
+        await asyncio.sleep(0)
+
+    monkeypatch.setattr(produce, "flush", pretend)
     assert is_caught(range(50))
 
 

@@ -147,7 +147,9 @@ class Log:
         if batch.producer_id != NO_PRODUCER:
             repeated = self._check_producer(batch, origin, marker, transaction_version)
             if repeated is not None:
-                return Appended(repeated.base_offset, repeated.last_offset, is_duplicate=True)
+                # The first attempt may still wait for its flush, and the second must wait for it too.
+                due = self.flush_due(now_ms)
+                return Appended(repeated.base_offset, repeated.last_offset, is_duplicate=True, is_flush_due=due)
         base_offset = self.end_offset
         last_offset = base_offset + batch.last_offset_delta
         try:

@@ -1,0 +1,259 @@
+"""One flipped bit anywhere in a data directory: right data or a report, never wrong data, another error or a hang."""
+
+import logging
+import os
+import random
+import shutil
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from penstock.broker.topics import Topics
+from penstock.model.errors import KafkaStorageError
+from penstock.records import RecordsError, iter_batches
+from penstock.storage.formats import AbortedTransaction
+from penstock.storage.log import Log
+from penstock.storage.log_config import LogConfig
+from penstock.storage.log_directory import START_OFFSETS, LogDirectory
+from penstock.world.real import RealClock, RealEntropy
+from penstock.world.real_disk import RealDisk
+from tests.logs import T0, append, end_transaction, read_all
+
+FLIPS = 10_000 if os.environ.get("PENSTOCK_SOAK") == "1" else 1_000
+BLOCK = 100
+HANG_SECONDS = 20
+CONFIG = LogConfig(segment_bytes=2_000, index_interval_bytes=200, max_index_bytes=1_200)
+TOPIC = "damaged"
+OFFSET_BYTES = 8
+"""The offset at the head of a batch lies outside its checksum: a leader fills it in without reading the records."""
+
+
+@dataclass
+class Expected:
+    """What a sound log answers."""
+
+    records: dict[int, bytes | None]
+    aborted: list[AbortedTransaction]
+    start_offset: int
+    end_offset: int
+
+
+@dataclass
+class Template:
+    directory: Path
+    logs: list[Expected] = field(default_factory=list)
+
+
+@dataclass
+class Flip:
+    """Where the bit was, and what the format cannot protect there."""
+
+    path: Path
+    position: int
+    moves_offsets: bool = False
+
+    @property
+    def moves_start(self) -> bool:
+        return self.path.name == START_OFFSETS
+
+    @property
+    def is_transaction_index(self) -> bool:
+        return self.path.suffix == ".txnindex"
+
+
+class Hang(BaseException):
+    """Nothing catches this but the test."""
+
+
+def fill(log: Log, chance: random.Random) -> None:
+    """Plain and transactional records in several segments, epochs, aborts, and an open transaction at the end."""
+    sequences = {1: 0, 2: 0}
+    for number in range(120):
+        values = [b"%d-%d-" % (number, part) + chance.randbytes(chance.randrange(60)) for part in range(2)]
+        producer_id = chance.choice((None, 1, 2))
+        settings: dict[str, int] = {}
+        if producer_id is not None:
+            settings = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": sequences[producer_id]}
+            sequences[producer_id] += len(values)
+        at_ms = T0 + number * 10 - chance.randrange(30)
+        is_transactional = producer_id is not None
+        append(log, *values, at_ms=at_ms, leader_epoch=number // 50, is_transactional=is_transactional, **settings)
+        if number % 12 == 11:
+            end_transaction(log, chance.choice((1, 2)), commit=chance.random() < 0.3)
+
+
+def made(directory: Path, *, is_closed: bool) -> Template:
+    chance = random.Random(7)
+    logs = LogDirectory(RealDisk(), str(directory), CONFIG, lambda _: 0)
+    logs.begin()
+    topic = Topics(RealDisk(), str(directory), logs, RealEntropy(), RealClock()).create(TOPIC, 2)
+    template = Template(directory)
+    for partition in topic.partitions:
+        fill(partition.log, chance)
+    topic.partitions[0].log.flush()
+    for partition in topic.partitions:
+        fill_more(partition.log)
+    topic.partitions[0].log.raise_start(25)
+    topic.partitions[0].log.delete_old_segments()
+    logs.write_checkpoints()
+    for partition in topic.partitions:
+        log = partition.log
+        assert len(log.segments) > 8
+        aborted = log.aborted_transactions(log.start_offset, log.end_offset)
+        assert len(aborted) > 3
+        template.logs.append(Expected(dict(read_all(log)), aborted, log.start_offset, log.end_offset))
+    if is_closed:
+        logs.close(broker_epoch=0)
+    return template
+
+
+def fill_more(log: Log) -> None:
+    """After the flush, so that a part of the log needs no recovery."""
+    for number in range(60):
+        append(log, b"more %d" % number, at_ms=T0 + 5_000 + number, leader_epoch=3)
+
+
+@pytest.fixture(scope="module", params=["closed", "killed"])
+def template(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Template:
+    return made(tmp_path_factory.mktemp(request.param) / "data", is_closed=request.param == "closed")
+
+
+def flip(directory: Path, chance: random.Random) -> Flip:
+    """Turn one bit of one file; each file is as likely as the others, so that small ones get their share."""
+    files = sorted(path for path in directory.rglob("*") if path.is_file() and path.stat().st_size)
+    path = chance.choice(files)
+    data = bytearray(path.read_bytes())
+    position = chance.randrange(len(data))
+    done = Flip(path, position)
+    if path.suffix == ".log":
+        starts = [batch.start for batch in iter_batches(bytes(data))]
+        done.moves_offsets = any(start <= position < start + OFFSET_BYTES for start in starts)
+    data[position] ^= 1 << chance.randrange(8)
+    path.write_bytes(data)
+    return done
+
+
+class Reports(logging.Handler):
+    """What was said, in warnings or errors of any kind."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.said: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.said.append(record.getMessage())
+
+
+@contextmanager
+def listening() -> Iterator[Reports]:
+    reports = Reports()
+    logger = logging.getLogger("penstock")
+    logger.addHandler(reports)
+
+    def hang(*_: object) -> None:
+        raise Hang
+
+    before = signal.signal(signal.SIGALRM, hang)
+    signal.alarm(HANG_SECONDS)
+    try:
+        yield reports
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+        logger.removeHandler(reports)
+
+
+def open_logs(directory: Path, reports: Reports) -> list[Log]:
+    """The logs that can be served; what cannot has been reported."""
+    logs = LogDirectory(RealDisk(), str(directory), CONFIG, lambda _: 0)
+    logs.begin()
+    topics = Topics(RealDisk(), str(directory), logs, RealEntropy(), RealClock())
+    for name, (topic_id, indexes) in topics.find().items():
+        try:
+            topics.open(name, topic_id, {index: logs.state_of(name, index) for index in indexes})
+        except KafkaStorageError as error:
+            reports.said.append(str(error))
+    topic = topics.by_name(TOPIC)
+    return [] if topic is None else [partition.log for partition in topic.partitions]
+
+
+def check_log(log: Log, expected: Expected, done: Flip, reports: Reports) -> None:
+    found: dict[int, bytes | None] = {}
+    for offset in [log.start_offset, *range(log.start_offset, min(log.end_offset, 400), 17)]:
+        try:
+            first = None
+            for at, value in read_all(log, offset, max_bytes=700):
+                first = at if first is None else first
+                found[at] = value
+        except (KafkaStorageError, RecordsError) as error:
+            reports.said.append(str(error))
+    known = set(expected.records.values())
+    for at, value in found.items():
+        assert value in known, (at, value)
+        assert done.moves_offsets or expected.records.get(at) == value or at < expected.start_offset, (at, value)
+    ask_more(log, reports)
+    if reports.said or done.moves_offsets:
+        return
+    start = log.start_offset if done.moves_start else expected.start_offset
+    assert (log.start_offset, log.end_offset) == (start, expected.end_offset)
+    assert found == {at: value for at, value in expected.records.items() if at >= start}
+    if not done.is_transaction_index and not done.moves_start:
+        assert log.aborted_transactions(start, log.end_offset) == expected.aborted
+
+
+def ask_more(log: Log, reports: Reports) -> None:
+    """Every other question is answered, or refused as a storage error."""
+    offsets = (log.start_offset, (log.start_offset + log.end_offset) // 2, log.end_offset)
+    for offset in offsets:
+        for ask in (
+            lambda offset=offset: log.aborted_in_read(offset, 500),
+            lambda offset=offset: log.first_record_since(T0 + offset * 5),
+            lambda: log.newest_record(),
+            lambda offset=offset: log.epochs.end_offset_of(log.epochs.epoch_at(offset), log.end_offset),
+        ):
+            try:
+                ask()  # type: ignore[no-untyped-call]
+            except KafkaStorageError as error:
+                reports.said.append(str(error))
+
+
+def check_goes_on(log: Log, reports: Reports) -> None:
+    """What is appended now is there, also after another crash."""
+    try:
+        base_offset = append(log, b"afterwards", leader_epoch=max(log.epochs.latest, 0)).base_offset
+        assert list(read_all(log, base_offset)) == [(base_offset, b"afterwards")]
+        log.close()
+    except KafkaStorageError as error:
+        reports.said.append(str(error))
+
+
+@pytest.mark.parametrize("first", range(0, FLIPS, BLOCK))
+def test_a_flipped_bit_gives_right_data_or_a_report(template: Template, tmp_path: Path, first: int) -> None:
+    for seed in range(first, first + BLOCK):
+        directory = tmp_path / str(seed)
+        shutil.copytree(template.directory, directory, copy_function=shutil.copyfile)
+        done = flip(directory, random.Random(f"{template.directory.parent.name} {seed}"))
+        with listening() as reports:
+            try:
+                for log, expected in zip(open_logs(directory, reports), template.logs):
+                    check_log(log, expected, done, reports)
+                    check_goes_on(log, reports)
+            except BaseException as error:
+                error.add_note(f"seed {seed}: byte {done.position} of {done.path}, {reports.said}")
+                raise
+        shutil.rmtree(directory)
+
+
+def test_an_undamaged_directory_is_read_without_a_report(template: Template, tmp_path: Path) -> None:
+    shutil.copytree(template.directory, tmp_path / "data", copy_function=shutil.copyfile)
+    done = Flip(tmp_path / "none", 0)
+    with listening() as reports:
+        logs = open_logs(tmp_path / "data", reports)
+        assert len(logs) == 2
+        for log, expected in zip(logs, template.logs):
+            check_log(log, expected, done, reports)
+        assert reports.said == []
