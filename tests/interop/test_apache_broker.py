@@ -341,11 +341,19 @@ def files_of(directory: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in directory.iterdir()}
 
 
-def assert_same_files(ours: Path, theirs: Path, topic: str, besides: str = "") -> None:
+def assert_same_files(ours: Path, theirs: Path, topic: str) -> None:
     mine, other = files_of(ours / f"{topic}-0"), files_of(theirs / f"{topic}-0")
     assert sorted(mine) == sorted(other)
     # Not compared as a whole, which would print megabytes.
-    assert [name for name, data in other.items() if mine[name] != data and name != besides] == []
+    assert [name for name, data in other.items() if mine[name] != data] == []
+
+
+def assert_led_anew(ours: Path, theirs: Path, topic: str) -> None:
+    """The same files, but Apache was started once more, which begins an epoch at the end of the log."""
+    mine, other = ((directory / f"{topic}-0" / EPOCHS).read_text().splitlines() for directory in (ours, theirs))
+    assert (other[0], other[2:-1]) == (mine[0], mine[2:])
+    shutil.copy(theirs / f"{topic}-0" / EPOCHS, ours / f"{topic}-0" / EPOCHS)
+    assert_same_files(ours, theirs, topic)
 
 
 def as_record(message: Any) -> Record:
@@ -381,7 +389,7 @@ def test_a_log_that_apache_closed_reads_as_it_was_sent_and_stays_as_it_was(
     log = open_at(directory, topic, state)
     sent = written.ledger.records[topic]
     assert len(log.segments) >= 3
-    assert all(len(segment.offset_index) > 5 for segment in log.segments)
+    assert sum(len(segment.offset_index) for segment in log.segments) > 50
     assert records_of(log) == sent
     assert (log.start_offset, log.end_offset) == (0, max(sent) + 1)
     assert log.high_watermark == state.recovery_point == log.end_offset
@@ -432,7 +440,9 @@ def test_apache_goes_on_with_logs_that_ours_appended_to(apache: ApacheBroker, wr
     # It took every segment, index and snapshot as it was.
     assert "Skipping recovery of" in apache.log
     for topic in expected:
-        assert_same_files(ours, apache.data_directory, topic)
+        # Each drops at its next start the snapshot of the stop before, which is neither at a segment nor at the end.
+        open_at(ours, topic, LogState(was_clean=True)).close()
+        assert_led_anew(ours, apache.data_directory, topic)
 
 
 def append_to_all(directory: Path, ledger: Ledger) -> dict[str, dict[int, Record]]:
@@ -499,7 +509,7 @@ def test_a_killed_apache_loses_nothing_that_it_acknowledged(
     # Apache itself recovers the same directory to the same files.
     apache.start()
     apache.stop()
-    assert_same_files(directory, apache.data_directory, "killed", EPOCHS)
+    assert_led_anew(directory, apache.data_directory, "killed")
 
 
 def kill_while_producing(apache: ApacheBroker, ledger: Ledger, topic: str) -> None:

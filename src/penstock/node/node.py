@@ -18,8 +18,8 @@ from penstock.net.connection import ConnectionSettings, OpenConnections, ServerC
 from penstock.net.frames import SCRATCH_SIZE
 from penstock.node.limits import files_kept_open, open_files_warning
 from penstock.node.opening import open_topics
-from penstock.node.settings import NodeSettings, without_meaning
-from penstock.node.upkeep import keep_up
+from penstock.node.settings import NodeSettings, retention_ms, without_meaning
+from penstock.node.upkeep import Intervals, Upkeep
 from penstock.protocol.api import ApiKey
 from penstock.records import COMPILED
 from penstock.storage.identity import Identity, load_or_create_identity
@@ -129,8 +129,12 @@ class Node:
             logger.warning("%s", warning)
         # Only now may a stop say that it was clean.
         self._logs = logs
-        upkeep = keep_up(world, logs, config["log.flush.offset.checkpoint.interval.ms"])
-        self._upkeep = asyncio.get_running_loop().create_task(upkeep)
+        intervals = Intervals(
+            checkpoint_ms=config["log.flush.offset.checkpoint.interval.ms"],
+            retention_check_ms=config["log.retention.check.interval.ms"],
+            delete_delay_ms=config["log.segment.delete.delay.ms"],
+        )
+        self._upkeep = asyncio.get_running_loop().create_task(Upkeep(world, logs, intervals).run())
         return topics
 
     def _claim(self) -> DirectoryLock:
@@ -178,6 +182,9 @@ def _log_config(config: Config) -> LogConfig:
         segment_jitter_ms=config["log.roll.jitter.hours"] * 3_600_000 if jitter_ms is None else jitter_ms,
         index_interval_bytes=config["log.index.interval.bytes"],
         max_index_bytes=config["log.index.size.max.bytes"],
+        deletes_old_segments="delete" in config["log.cleanup.policy"],
+        retention_ms=retention_ms(config),
+        retention_bytes=config["log.retention.bytes"],
         flush_messages=config["log.flush.interval.messages"],
         flush_ms=flush_ms,
         producer_id_expiration_ms=config["producer.id.expiration.ms"],

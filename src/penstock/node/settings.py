@@ -37,11 +37,18 @@ SERVED_KEYS = frozenset(
         "log.index.interval.bytes",
         "log.index.size.max.bytes",
         "log.message.timestamp.type",
+        "log.cleanup.policy",
+        "log.retention.bytes",
+        "log.retention.check.interval.ms",
+        "log.retention.hours",
+        "log.retention.minutes",
+        "log.retention.ms",
         "log.roll.hours",
         "log.roll.jitter.hours",
         "log.roll.jitter.ms",
         "log.roll.ms",
         "log.segment.bytes",
+        "log.segment.delete.delay.ms",
         "message.max.bytes",
         "node.id",
         "num.partitions",
@@ -85,6 +92,18 @@ def node_settings(given: Mapping[str, str], open_files_allowed: int = ENOUGH_OPE
         config=config,
         open_files_allowed=open_files_allowed,
     )
+
+
+def retention_ms(config: Config) -> int:
+    """How long records are kept: milliseconds win over minutes, minutes over hours; below 0 is for ever."""
+    for key, unit_ms in (
+        ("log.retention.ms", 1),
+        ("log.retention.minutes", 60_000),
+        ("log.retention.hours", 3_600_000),
+    ):
+        if config[key] is not None:
+            return -1 if config[key] < 0 else int(config[key]) * unit_ms
+    raise AssertionError("log.retention.hours has a default")
 
 
 def without_meaning(config: Config) -> list[str]:

@@ -1,32 +1,89 @@
-"""What a node does beside answering: flushes that are due, and checkpoints."""
+"""What a node does beside answering: flushes that are due, retention, removal of retired files, checkpoints."""
 
 import asyncio
 import logging
+from dataclasses import dataclass
 
 from penstock.broker.flushing import flush
 from penstock.model.errors import KafkaError
+from penstock.storage.log import Log
 from penstock.storage.log_directory import LogDirectory
 from penstock.world.world import World
 
 logger = logging.getLogger(__name__)
 
-CHECK_SECONDS = 1.0
+TICK_SECONDS = 1.0
 
 
-async def keep_up(world: World, logs: LogDirectory, checkpoint_ms: int) -> None:
-    """Run until cancelled."""
-    last_checkpoint_ms = world.clock.monotonic_ms()
-    while True:
-        await asyncio.sleep(CHECK_SECONDS)
-        for log in logs.logs:
-            if log.flush_due(world.clock.now_ms()) or log.has_rolled_unflushed():
-                try:
-                    await flush(log, world.async_disk)
-                except KafkaError as error:
-                    logger.error("flush failed log=%s reason=%r", log.directory, str(error))
-        if world.clock.monotonic_ms() - last_checkpoint_ms >= checkpoint_ms:
-            last_checkpoint_ms = world.clock.monotonic_ms()
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    checkpoint_ms: int
+    retention_check_ms: int
+    delete_delay_ms: int
+
+
+class Upkeep:
+    """One task for all logs of a directory."""
+
+    def __init__(self, world: World, logs: LogDirectory, intervals: Intervals) -> None:
+        self._world = world
+        self._logs = logs
+        self._intervals = intervals
+        self._last_checkpoint_ms = self._last_retention_ms = world.clock.monotonic_ms()
+        self._retired: list[tuple[int, str]] = []
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await asyncio.sleep(TICK_SECONDS)
+            for log in self._logs.logs:
+                if log.flush_due(self._world.clock.now_ms()) or log.has_rolled_unflushed():
+                    await self._flush(log)
+            self.tick()
+
+    def tick(self) -> None:
+        """Whatever is due and does not wait."""
+        now_ms = self._world.clock.monotonic_ms()
+        if now_ms - self._last_retention_ms >= self._intervals.retention_check_ms:
+            self._last_retention_ms = now_ms
+            for log in self._logs.logs:
+                self._apply_retention(log)
+        for log in self._logs.logs:
+            self._retired += [(now_ms + self._intervals.delete_delay_ms, path) for path in log.take_retired()]
+        self._remove_retired(now_ms)
+        if now_ms - self._last_checkpoint_ms >= self._intervals.checkpoint_ms:
+            self._last_checkpoint_ms = now_ms
+            self._write_checkpoints()
+
+    async def _flush(self, log: Log) -> None:
+        try:
+            await flush(log, self._world.async_disk)
+        except KafkaError as error:
+            logger.error("flush failed log=%s reason=%r", log.directory, str(error))
+
+    def _apply_retention(self, log: Log) -> None:
+        if log.is_offline:
+            return
+        try:
+            count = log.apply_retention(self._world.clock.now_ms())
+        except (KafkaError, OSError) as error:
+            logger.error("retention failed log=%s reason=%r", log.directory, str(error))
+            return
+        if count:
+            logger.info("retired segments=%d log=%s start_offset=%d", count, log.directory, log.start_offset)
+
+    def _remove_retired(self, now_ms: int) -> None:
+        due = [path for due_ms, path in self._retired if due_ms <= now_ms]
+        self._retired = [(due_ms, path) for due_ms, path in self._retired if due_ms > now_ms]
+        for path in due:
             try:
-                logs.write_checkpoints()
+                if self._world.disk.exists(path):
+                    self._world.disk.remove(path)
             except OSError as error:
-                logger.error("checkpoint failed reason=%r", str(error))
+                logger.error("cannot remove file=%s reason=%r", path, str(error))
+
+    def _write_checkpoints(self) -> None:
+        try:
+            self._logs.write_checkpoints()
+        except OSError as error:
+            logger.error("checkpoint failed reason=%r", str(error))

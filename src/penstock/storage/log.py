@@ -14,6 +14,7 @@ from penstock.storage.open_files import OpenFiles
 from penstock.storage.producer_snapshots import ProducerSnapshots
 from penstock.storage.producers import NO_PRODUCER, AppendedBatch, EndMarker, Origin, Producers
 from penstock.storage.replay import end_marker, note_producer, replay_producers
+from penstock.storage.retention import below_start, over_size, too_old
 from penstock.storage.segment import Segment
 from penstock.world.disk import Disk, File, FileRange
 
@@ -104,6 +105,7 @@ class Log:
         self.high_watermark = 0
         self.recovery_point = 0
         self._unflushed_since_ms: int | None = None
+        self._retired_paths: list[str] = []
 
     @property
     def directory(self) -> str:
@@ -386,12 +388,40 @@ class Log:
 
     def delete_old_segments(self) -> int:
         """Retire segments that lie wholly below the start; returns how many."""
-        count = 0
-        while len(self._segments) > 1 and self._segments[1].base_offset <= self.start_offset:
-            self._retire(self._segments.pop(0))
-            self._base_offsets.pop(0)
-            count += 1
+        count = below_start(self._segments, self.start_offset, self.end_offset, self.high_watermark)
+        self._retire_oldest(count)
         return count
+
+    def apply_retention(self, now_ms: int) -> int:
+        """Retire the oldest segments as the configuration says; returns how many."""
+        count = self.delete_old_segments()
+        if not self._config.deletes_old_segments:
+            return count
+        size, end = over_size(self._segments, self._config, self.end_offset, self.high_watermark), self.end_offset
+        count += self._expire(size, now_ms)
+        old = too_old(self._segments, self._config, end, self.high_watermark, now_ms)
+        return count + self._expire(old, now_ms)
+
+    def _expire(self, count: int, now_ms: int) -> int:
+        if not count:
+            return 0
+        if count == len(self._segments):
+            # A log always has a segment to append to.
+            self.roll(self.end_offset, now_ms)
+        self.raise_start(self._segments[count].base_offset)
+        self._retire_oldest(count)
+        return count
+
+    def _retire_oldest(self, count: int) -> None:
+        for segment in self._segments[:count]:
+            self._retire(segment)
+        del self._segments[:count]
+        del self._base_offsets[:count]
+
+    def take_retired(self) -> list[str]:
+        """The files that were renamed since the last call; they may be removed once no reader can hold them."""
+        paths, self._retired_paths = self._retired_paths, []
+        return paths
 
     def truncate(self, offset: int, now_ms: int) -> bool:
         """Drop every record at or above an offset, as a follower does to agree with its leader."""
@@ -437,7 +467,7 @@ class Log:
         return self._config
 
     def _retire(self, segment: Segment) -> None:
-        segment.rename(".deleted")
+        self._retired_paths += segment.rename(".deleted")
         self._snapshots.remove(segment.base_offset)
 
     def _note_failure(self, error: OSError) -> None:

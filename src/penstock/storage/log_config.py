@@ -12,6 +12,9 @@ class LogConfig:
     segment_jitter_ms: int = 0
     index_interval_bytes: int = 4096
     max_index_bytes: int = 10 << 20
+    deletes_old_segments: bool = True
+    retention_ms: int = 7 * 24 * 3_600_000
+    retention_bytes: int = -1
     flush_messages: int = 2**63 - 1
     flush_ms: int = 2**63 - 1
     producer_id_expiration_ms: int = 24 * 3_600_000

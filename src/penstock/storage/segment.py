@@ -384,13 +384,16 @@ class Segment:
             if self._disk.exists(self.path(kind)):
                 self._disk.remove(self.path(kind))
 
-    def rename(self, suffix: str) -> None:
-        """Give all files another ending; readers that hold the old file keep it."""
+    def rename(self, suffix: str) -> list[str]:
+        """Give all files another ending and say their new names; readers that hold the old file keep it."""
+        renamed = []
         for kind in SUFFIXES:
             path = self.path(kind)
             self._files.close(path)
             if self._disk.exists(path):
                 self._disk.rename(path, path + suffix)
+                renamed.append(path + suffix)
+        return renamed
 
     def _read_index(self, suffix: str, entry_size: int) -> bytes:
         path = self.path(suffix)
