@@ -24,7 +24,7 @@ HOUR_MS = 3_600_000
 def filled_log(directory: Path, count: int = 10, **settings: int) -> tuple[Log, int]:
     """A log with one batch in each segment, an hour between them; and the size of a batch."""
     batch_size = BatchView(build_batch([(T0, None, b"v" * 100, ())])).size
-    config = LogConfig(segment_bytes=batch_size, index_interval_bytes=0, **settings)
+    config = LogConfig(segment_bytes=batch_size, index_interval_bytes=0, **settings)  # type: ignore[arg-type]
     log, _ = open_log(RealDisk(), str(directory), config, now_ms=T0)
     for number in range(count):
         batch = BatchView(build_batch([(T0 + number * HOUR_MS, None, b"v" * 100, ())]))
