@@ -498,7 +498,8 @@ def test_a_killed_apache_loses_nothing_that_it_acknowledged(
     shutil.copytree(apache.data_directory, directory)
     state = state_of(directory, "killed")
     assert not state.was_clean
-    log = open_at(directory, "killed", state)
+    # The last batch may be torn, which is cut off here and by Apache alike.
+    log, _ = open_log(RealDisk(), str(directory / "killed-0"), CONFIG, now_ms=now_ms(), state=state)
     assert len(log.segments) >= 3
     recovered = records_of(log)
     assert {offset: recovered.get(offset) for offset in acknowledged} == acknowledged
@@ -531,6 +532,8 @@ def kill_while_producing(apache: ApacheBroker, ledger: Ledger, topic: str) -> No
         assert time.monotonic() < deadline
         for _ in range(100):
             ledger.send(producer, topic, chance.randbytes(chance.randrange(2_000)))
+    for _ in range(2_000):
+        ledger.send(producer, topic, chance.randbytes(1_000))
     assert ledger.failures == []
     apache.kill()
     # Acknowledgements that are still on their way count; what was not sent must not reach the next broker.
