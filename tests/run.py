@@ -12,6 +12,7 @@ BUDGET_MINUTES = {
     "property": 4,
     "simulation": 4,
     "integration": 6,
+    "chaos": 3,
 }
 """Together below the 20 minutes that the whole may take on two cores."""
 

@@ -250,9 +250,12 @@ class Log:
         self._refuse_if_failed()
         # A segment that was closed right at the recovery point has new indexes since.
         first = max(bisect_left(self._base_offsets, self.recovery_point) - 1, 0)
-        files = [file for segment in self._segments[first:] for file in segment.files_to_sync()]
         base_offset = self._segments[first].base_offset
-        files += [self._snapshots.file(offset) for offset in self._snapshots.offsets if offset >= base_offset]
+        try:
+            files = [file for segment in self._segments[first:] for file in segment.files_to_sync()]
+            files += [self._snapshots.file(offset) for offset in self._snapshots.offsets if offset >= base_offset]
+        except OSError as error:
+            raise KafkaStorageError(f"cannot flush {self._directory}: {error}") from error
         self._unflushed_since_ms = None
         return FlushDue(self._directory, files, self.end_offset)
 
