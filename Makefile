@@ -27,7 +27,7 @@ sim: $(STAMP)
 
 soak: $(STAMP)
 	$(BIN)/python -m penstock.sim --count $(or $(SEEDS),2000)
-	PENSTOCK_SOAK=1 $(BIN)/python -m pytest -q tests/chaos
+	PENSTOCK_SOAK=1 $(BIN)/python -m pytest -q tests/chaos tests/property/test_log_model.py tests/property/test_log_damage.py
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks.codec --json benchmarks/results/codec.json

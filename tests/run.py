@@ -9,9 +9,9 @@ BUDGET_MINUTES = {
     "tidy": 2,
     "unit": 2,
     "oracle": 2,
-    "property": 4,
-    "simulation": 4,
-    "integration": 6,
+    "property": 5,
+    "simulation": 3,
+    "integration": 5,
     "chaos": 3,
 }
 """Together below the 20 minutes that the whole may take on two cores."""
