@@ -181,7 +181,7 @@ def test_nothing_acknowledged_is_lost_or_doubled_by_kills(broker: BrokerProcess,
     chance = random.Random(1)
     with Writers(broker) as writers:
         for number in range(KILLS):
-            writers.wait_for_more(chance.randrange(20, 400))
+            writers.wait_for_more(chance.randrange(20, 4_000 // KILLS))
             broker.kill()
             acknowledged = writers.acknowledged()
             check_files(broker.data_directory, tmp_path / f"copy-{number}", acknowledged)

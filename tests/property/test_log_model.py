@@ -287,3 +287,18 @@ def test_a_log_equals_its_model_however_its_process_ends() -> None:
 
 def test_after_a_power_cut_a_beginning_with_all_that_was_flushed_remains() -> None:
     run_state_machine_as_test(PowerlessLog, settings=SETTINGS)
+
+
+@pytest.mark.parametrize("first", range(0, 400, 100))
+def test_no_hole_is_left_where_a_power_cut_took_the_end_of_a_closed_segment(first: int) -> None:
+    for seed in range(first, first + 100):
+        machine = PowerlessLog()
+        machine.begin(seed)
+        machine.disk.sync_directory(DIRECTORY)
+        for _ in range(3):
+            for _ in range(2):
+                machine.append([60], 1, None, 0)
+            machine.roll()
+        machine.append([60], 1, None, 0)
+        machine.crash_and_start()
+        machine.teardown()

@@ -173,6 +173,19 @@ def test_damage_in_an_old_segment_drops_what_follows_it(tmp_path: Path, caplog: 
     assert known.last_sequence == again.end_offset - 1
 
 
+def test_what_lies_behind_a_hole_is_cut_off_too(tmp_path: Path) -> None:
+    log = fill(opened(tmp_path / "t-0"))
+    path = Path(log.segments[1].path(".log"))
+    place = log.segments[1].first_batch_to_contain(log.segments[1].next_offset - 1)
+    assert place is not None
+    path.write_bytes(path.read_bytes()[: place.position])
+    again, (cut,) = open_log(RealDisk(), str(tmp_path / "t-0"), SMALL, now_ms=T0)
+    assert "behind it" in cut.reason
+    assert cut.lost_bytes == sum(segment.size for segment in log.segments[2:])
+    assert again.end_offset == place.header.base_offset
+    assert append(again, b"on", leader_epoch=9).base_offset == again.end_offset - 1
+
+
 def test_recovery_in_a_worker_is_recovery_in_process(tmp_path: Path) -> None:
     log = fill(opened(tmp_path / "t-0"))
     path = Path(log.active.path(".log"))
