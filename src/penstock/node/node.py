@@ -133,6 +133,7 @@ class Node:
             checkpoint_ms=config["log.flush.offset.checkpoint.interval.ms"],
             retention_check_ms=config["log.retention.check.interval.ms"],
             delete_delay_ms=config["log.segment.delete.delay.ms"],
+            producer_check_ms=config["producer.id.expiration.check.interval.ms"],
         )
         self._upkeep = asyncio.get_running_loop().create_task(Upkeep(world, logs, intervals).run())
         return topics

@@ -54,6 +54,7 @@ SERVED_KEYS = frozenset(
         "num.partitions",
         "num.recovery.threads.per.data.dir",
         "offset.metadata.max.bytes",
+        "producer.id.expiration.check.interval.ms",
         "producer.id.expiration.ms",
         "socket.request.max.bytes",
         *(key.name for key in PENSTOCK_KEYS),

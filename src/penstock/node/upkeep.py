@@ -20,6 +20,7 @@ class Intervals:
     checkpoint_ms: int
     retention_check_ms: int
     delete_delay_ms: int
+    producer_check_ms: int = 600_000
 
 
 class Upkeep:
@@ -29,7 +30,8 @@ class Upkeep:
         self._world = world
         self._logs = logs
         self._intervals = intervals
-        self._last_checkpoint_ms = self._last_retention_ms = world.clock.monotonic_ms()
+        now_ms = world.clock.monotonic_ms()
+        self._last_checkpoint_ms = self._last_retention_ms = self._last_producer_check_ms = now_ms
         self._retired: list[tuple[int, str]] = []
 
     async def run(self) -> None:
@@ -48,6 +50,10 @@ class Upkeep:
             self._last_retention_ms = now_ms
             for log in self._logs.logs:
                 self._apply_retention(log)
+        if now_ms - self._last_producer_check_ms >= self._intervals.producer_check_ms:
+            self._last_producer_check_ms = now_ms
+            for log in self._logs.logs:
+                log.producers.expire(self._world.clock.now_ms(), log.config.producer_id_expiration_ms)
         for log in self._logs.logs:
             self._retired += [(now_ms + self._intervals.delete_delay_ms, path) for path in log.take_retired()]
         self._remove_retired(now_ms)

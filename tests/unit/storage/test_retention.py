@@ -163,3 +163,21 @@ def test_scenario_5_retired_files_are_removed_after_their_delay(tmp_path: Path) 
     upkeep.tick()
     assert retired_files() == 0
     logs.close(0)
+
+
+def test_silent_producers_are_forgotten_when_their_time_is_up(tmp_path: Path) -> None:
+    clock, disk = _Clock(), RealDisk()
+    logs = LogDirectory(disk, str(tmp_path), LogConfig(producer_id_expiration_ms=HOUR_MS), lambda _: 0)
+    log, _ = logs.open("t", 0, T0, LogState())
+    batch = BatchView(build_batch([(T0, None, b"v", ())], producer_id=7, producer_epoch=0, base_sequence=0))
+    log.append(batch, leader_epoch=0, origin=Origin.CLIENT, now_ms=T0)
+    world = World(clock=clock, entropy=None, disk=disk, async_disk=None, net=None, workers=None)  # type: ignore[arg-type]
+    intervals = Intervals(checkpoint_ms=10**12, retention_check_ms=10**12, delete_delay_ms=0, producer_check_ms=1_000)
+    upkeep = Upkeep(world, logs, intervals)
+    clock.ms += HOUR_MS - 1
+    upkeep.tick()
+    assert log.producers.get(7) is not None
+    clock.ms += 1_001
+    upkeep.tick()
+    assert log.producers.get(7) is None
+    logs.close(0)
