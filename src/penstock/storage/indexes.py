@@ -60,12 +60,16 @@ class OffsetIndex:
     def lookup(self, offset: int) -> OffsetPosition:
         """The greatest entry that is not above the offset; the beginning of the segment if there is none."""
         slot = bisect_right(self._offsets, offset - self._base_offset) - 1
-        return OffsetPosition(self._base_offset, 0) if slot < 0 else self._entry(slot)
+        if slot < 0:
+            return OffsetPosition(self._base_offset, 0)
+        return OffsetPosition(self._base_offset + self._offsets[slot], self._positions[slot])
 
     def first_from_position(self, position: int) -> OffsetPosition | None:
         """The first entry at or behind a position."""
         slot = bisect_left(self._positions, position)
-        return self._entry(slot) if slot < len(self) else None
+        if slot == len(self):
+            return None
+        return OffsetPosition(self._base_offset + self._offsets[slot], self._positions[slot])
 
     def truncate(self, offset: int) -> None:
         """Drop every entry at or above the offset."""
@@ -76,9 +80,6 @@ class OffsetIndex:
     def clear(self) -> None:
         del self._offsets[:]
         del self._positions[:]
-
-    def _entry(self, slot: int) -> OffsetPosition:
-        return OffsetPosition(self._base_offset + self._offsets[slot], self._positions[slot])
 
 
 def _swap_to_or_from_big_endian(numbers: "array[int]") -> None:

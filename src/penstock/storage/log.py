@@ -293,7 +293,8 @@ class Log:
 
     def read(self, offset: int, max_bytes: int, *, at_least_one_batch: bool, upper_offset: int) -> FileRange | None:
         """The bytes from the batch that holds `offset` on, cut at `max_bytes` and before `upper_offset`."""
-        self._refuse_if_failed()
+        if self._failure is not None:
+            self._refuse_if_failed()
         if not self.start_offset <= offset <= self.end_offset:
             raise OffsetOutOfRange(f"offset {offset} is outside [{self.start_offset}, {self.end_offset}]")
         if offset >= upper_offset:
@@ -302,17 +303,16 @@ class Log:
             found = self._locate(offset)
             if found is None:
                 return None
-            segment, position, batch_size = found
+            segment, batch = found
             limit = segment.size
             if segment.next_offset > upper_offset:
-                stop = segment.find(upper_offset, position)
-                limit = segment.size if stop is None else stop[0]
-            file = segment.file
+                stop = segment.find(upper_offset, batch.position)
+                limit = segment.size if stop is None else stop.position
         except READ_ERRORS as error:
             raise KafkaStorageError(f"cannot read {self._directory}: {error}") from error
-        wanted = max(max_bytes, batch_size) if at_least_one_batch else max_bytes
-        size = min(limit - position, wanted)
-        return FileRange(file, position, size) if size > 0 else None
+        wanted = batch.size if at_least_one_batch and batch.size > max_bytes else max_bytes
+        batch.size = min(limit - batch.position, wanted)
+        return batch if batch.size > 0 else None
 
     def aborted_transactions(self, start_offset: int, upper_offset: int) -> list[AbortedTransaction]:
         """The aborted transactions with records in a range."""
@@ -331,8 +331,8 @@ class Log:
             found = self._locate(offset)
             if found is None:
                 return []
-            segment, position, _ = found
-            entry = segment.first_entry_behind(position + size)
+            segment, batch = found
+            entry = segment.first_entry_behind(batch.position + size)
             if entry is not None:
                 return self.aborted_transactions(offset, entry.offset)
             following = bisect_right(self._base_offsets, segment.base_offset)
@@ -362,14 +362,14 @@ class Log:
                     return FoundRecord(record.offset, record.timestamp_ms, self.epochs.epoch_at(record.offset))
         return None
 
-    def _locate(self, offset: int) -> tuple[Segment, int, int] | None:
-        """The segment, position and size of the batch that holds an offset, or of the first one behind it."""
+    def _locate(self, offset: int) -> tuple[Segment, FileRange] | None:
+        """The segment and place of the batch that holds an offset, or of the first one behind it."""
         number = max(bisect_right(self._base_offsets, offset) - 1, 0)
         while number < len(self._segments):
             segment = self._segments[number]
-            extent = segment.find(offset)
-            if extent is not None:
-                return segment, *extent
+            batch = segment.find(offset)
+            if batch is not None:
+                return segment, batch
             number += 1
         return None
 

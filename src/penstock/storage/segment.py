@@ -14,7 +14,7 @@ from penstock.storage.indexes import NO_TIMESTAMP, OffsetIndex, OffsetPosition, 
 from penstock.storage.log_config import LogConfig
 from penstock.storage.open_files import OpenFiles
 from penstock.storage.transaction_index import TransactionIndex
-from penstock.world.disk import Disk, File
+from penstock.world.disk import Disk, File, FileRange
 
 logger = logging.getLogger(__name__)
 
@@ -179,24 +179,24 @@ class Segment:
 
     def first_batch_to_contain(self, offset: int, from_position: int = 0) -> BatchPlace | None:
         """The first batch whose last offset is at or past `offset`."""
-        extent = self.find(offset, from_position)
-        if extent is None:
+        found = self.find(offset, from_position)
+        if found is None:
             return None
-        return BatchPlace(extent[0], BatchView(self.file.read(extent[0], HEADER_SIZE)))
+        return BatchPlace(found.position, BatchView(found.file.read(found.position, HEADER_SIZE)))
 
-    def find(self, offset: int, from_position: int = 0) -> tuple[int, int] | None:
-        """Position and size of the first batch whose last offset is at or past `offset`."""
-        entry = self.offset_index.lookup(offset)
-        if entry.position > from_position:
+    def find(self, offset: int, from_position: int = 0) -> FileRange | None:
+        """Where the first batch lies whose last offset is at or past `offset`."""
+        indexed_offset, position = (self._offset_index or self.offset_index).lookup(offset)
+        if position > from_position:
             try:
-                return self._scan(offset, entry.position, entry.offset)
+                return self._scan(offset, position, indexed_offset)
             except (_WrongEntry, KafkaStorageError, OSError):
-                logger.warning("damaged index=%s offset=%d position=%d", self.path(".index"), *entry)
+                logger.warning("damaged index=%s offset=%d position=%d", self.path(".index"), indexed_offset, position)
         return self._scan(offset, from_position, None)
 
-    def _scan(self, offset: int, position: int, expected_last: int | None) -> tuple[int, int] | None:
+    def _scan(self, offset: int, position: int, expected_last: int | None) -> FileRange | None:
         """Walk batches until one reaches `offset`; the first must end as its index entry says."""
-        file, size = self.file, self.size
+        file, size = self._files.get(self._log_path), self.size
         window, window_start, window_bytes = b"", position, FIRST_WINDOW_BYTES
         while position < size:
             relative = position - window_start
@@ -213,7 +213,7 @@ class Segment:
             if expected_last is not None and last_offset != expected_last:
                 raise _WrongEntry
             if last_offset >= offset:
-                return position, batch_size
+                return FileRange(file, position, batch_size)
             expected_last = None
             position += batch_size
         if expected_last is not None:
