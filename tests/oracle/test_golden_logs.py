@@ -192,9 +192,9 @@ def check_offsets(log: Log, expected: Any) -> None:
         if "batchBaseOffset" not in one:
             continue
         assert found is not None
-        segment, position, size = found
+        segment, batch = found
         assert segment.base_offset == one["segmentBaseOffset"], one
-        assert (position, size) == (one["position"], one["batchSize"]), one
+        assert (batch.position, batch.size) == (one["position"], one["batchSize"]), one
         entry = segment.offset_index.lookup(one["offset"])
         assert {"offset": entry.offset, "position": entry.position} == one["offsetIndexLookup"], one
         if one.get("epochForOffset") is not None:
