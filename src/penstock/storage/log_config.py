@@ -13,6 +13,7 @@ class LogConfig:
     index_interval_bytes: int = 4096
     max_index_bytes: int = 10 << 20
     deletes_old_segments: bool = True
+    is_compacted: bool = False
     retention_ms: int = 7 * 24 * 3_600_000
     retention_bytes: int = -1
     flush_messages: int = 2**63 - 1
@@ -20,3 +21,14 @@ class LogConfig:
     producer_id_expiration_ms: int = 24 * 3_600_000
     uses_log_append_time: bool = False
     max_message_bytes: int = 1_048_588
+    max_timestamp_age_ms: int = 2**63 - 1
+    """How far a record's CreateTime may lie behind the broker's clock."""
+    max_timestamp_lead_ms: int = 3_600_000
+    """How far it may lie ahead of it."""
+    compression: str = "producer"
+    """What batches are stored with: `producer` leaves them as they come, `uncompressed` and codecs rewrite them."""
+    compression_level: int | None = None
+    """The level of that codec; None is the codec's own default."""
+    min_insync_replicas: int = 1
+    delete_delay_ms: int = 60_000
+    """How long files that were deleted lie there under another name."""
