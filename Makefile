@@ -39,6 +39,7 @@ interop: $(STAMP)
 
 docs: $(STAMP)
 	$(BIN)/python -m tools.compatibility
+	$(BIN)/python -m tools.configuration
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check .

@@ -9,8 +9,9 @@ from typing import Any
 from penstock.records import BatchView, ControlType, build_batch, end_transaction_marker, iter_batches
 from penstock.storage.formats import OFFSET_ENTRY, TIME_ENTRY
 from penstock.storage.loading import LogState, open_log
-from penstock.storage.log import Appended, Log
+from penstock.storage.log import Log
 from penstock.storage.log_config import LogConfig
+from penstock.storage.outcomes import Appended
 from penstock.storage.producers import Origin
 from penstock.world.disk import Disk
 from penstock.world.real_disk import RealDisk, RealFile
@@ -200,8 +201,8 @@ class CountingDisk(RealDisk):
         self.files_open = 0
         self.fails_to_sync = False
 
-    def open(self, path: str, *, create: bool = False) -> CountedFile:
-        file = super().open(path, create=create)
+    def open(self, path: str, *, create: bool = False, exclusive: bool = False) -> CountedFile:
+        file = super().open(path, create=create, exclusive=exclusive)
         counted = CountedFile(self, path, file.duplicate())
         file.close()
         return counted

@@ -11,13 +11,16 @@ PAGE = Path(__file__).parents[1] / "docs" / "compatibility.md"
 
 NOTES = {
     ApiKey.PRODUCE: "Versions 0-2 are advertised and refused, as Apache does (KAFKA-18659). No transactions.",
-    ApiKey.FETCH: "No incremental fetch sessions: session id 0 is answered, and every fetch is a full one.",
+    ApiKey.FETCH: "Sessions (KIP-227). No fetching by replicas, no reading from followers.",
     ApiKey.LIST_OFFSETS: "Earliest, latest, by timestamp, newest record, local start; no tiered storage.",
-    ApiKey.METADATA: "No authorized operations.",
     ApiKey.FIND_COORDINATOR: "Consumer groups only; INVALID_REQUEST for transactions and share groups.",
-    ApiKey.CREATE_TOPICS: "No topic configurations (INVALID_CONFIG); replication factor 1.",
+    ApiKey.CREATE_TOPICS: "Replication factor 1: there is one broker.",
     ApiKey.INIT_PRODUCER_ID: "Idempotent producers; a transactional id gets TRANSACTIONAL_ID_AUTHORIZATION_FAILED.",
-    ApiKey.API_VERSIONS: "No features are named.",
+    ApiKey.API_VERSIONS: "Of the features, `metadata.version`.",
+    ApiKey.DESCRIBE_CONFIGS: "Topics and brokers; other resources get INVALID_REQUEST.",
+    ApiKey.ALTER_CONFIGS: "See DescribeConfigs.",
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: "See DescribeConfigs.",
+    ApiKey.UNREGISTER_BROKER: "A broker that is alive is refused (INVALID_REQUEST).",
     ApiKey.JOIN_GROUP: "Memberships live in memory: after a restart members join again.",
     ApiKey.OFFSET_COMMIT: "Committed offsets live in memory: a restart of the broker forgets them.",
     ApiKey.OFFSET_FETCH: "See OffsetCommit.",
@@ -52,18 +55,25 @@ An API that is not served is not advertised, and a request for it closes the con
 
 | where | Apache | here |
 | --- | --- | --- |
-| compressed batches on Produce | opened, and every record checked | checked by their header and CRC; the records inside are not opened |
+| compressed batches on Produce | opened, and every record checked | checked by their header and CRC; opened only where the topic is compacted, wants another codec, or the header's times are out of bounds |
 | a record's `maxTimestamp` in a compressed batch | recomputed from the records | taken from the header |
+| a compressed batch that cannot be read, where it is opened | UNKNOWN_SERVER_ERROR | INVALID_RECORD |
+| offsets inside a compressed batch other than 0, 1, 2, where it is opened | refused, or renumbered when the codec changes | INVALID_RECORD |
+| a transactional batch without a producer id | stored | INVALID_RECORD |
+| what a compressed batch may unpack to | bounded by memory | 128 MiB or `max.message.bytes`; MESSAGE_TOO_LARGE beyond |
 | requests of one connection | handled one at a time | started in order and answered in order; up to 64 may wait at once |
 | auto-created topic | first answer LEADER_NOT_AVAILABLE | the topic is ready in the first answer |
-| fetch sessions | kept | not kept yet |
+| UnregisterBroker of a live broker | forgets it until it registers again | refused |
+| one log directory | several, `log.dirs` | one so far |
 | consumer groups | in `__consumer_offsets` | in memory; static members, the classic protocol only |
 | the indexes of an active segment on disk | written as records come | zeros until the segment is rolled or the broker stops; rebuilt after a crash, as Apache's are |
 | a batch older than a producer's last five | OUT_OF_ORDER_SEQUENCE_NUMBER | DUPLICATE_SEQUENCE_NUMBER, which clients take for success |
 | a segment whose end a power cut took, with the next one still there | kept, with a hole in the offsets | what stands behind the hole is cut off, and said |
 | `dump-log` of magic 0 and 1 | printed | refused |
 | `dump-log` decoders of internal topics | decoded | not there yet |
-| topic deletion, configurations, quotas, ACLs, transactions | served | not served yet |
+| an unflushed batch whose offset is not the next one, found by recovery | kept, as a gap | cut off, unless the topic is compacted: the CRC does not cover offsets |
+| CreateTopics and its kin | answered when the controller has decided | answered when this broker also shows it |
+| quotas, ACLs, transactions, client metrics, log levels over the wire | served | not served yet |
 """
 
 

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from penstock.broker.topics import Topics
+from penstock.broker.replicas import report_cuts
 from penstock.model.errors import KafkaStorageError
 from penstock.records import RecordsError, iter_batches
 from penstock.storage.formats import AbortedTransaction
+from penstock.storage.loading import LogState
 from penstock.storage.log import Log
 from penstock.storage.log_config import LogConfig
 from penstock.storage.log_directory import START_OFFSETS, LogDirectory
-from penstock.world.real import RealClock, RealEntropy
 from penstock.world.real_disk import RealDisk, RealFile
 from tests.logs import T0, append, batches_from, end_transaction, read_all
 
@@ -42,8 +42,8 @@ class QuickFile(RealFile):
 
 
 class QuickDisk(RealDisk):
-    def open(self, path: str, *, create: bool = False) -> QuickFile:
-        file = super().open(path, create=create)
+    def open(self, path: str, *, create: bool = False, exclusive: bool = False) -> QuickFile:
+        file = super().open(path, create=create, exclusive=exclusive)
         quick = QuickFile(path, file.duplicate())
         file.close()
         return quick
@@ -110,20 +110,19 @@ def made(directory: Path, *, is_closed: bool) -> Template:
     chance = random.Random(7)
     logs = LogDirectory(QuickDisk(), str(directory), CONFIG, lambda _: 0)
     logs.begin()
-    topic = Topics(QuickDisk(), str(directory), logs, RealEntropy(), RealClock()).create(TOPIC, 2)
+    opened = [logs.open(TOPIC, index, T0, LogState())[0] for index in range(2)]
     template = Template(directory)
-    for partition in topic.partitions:
-        fill(partition.log, chance)
-    topic.partitions[0].log.flush()
-    for partition in topic.partitions:
-        fill_more(partition.log)
-    written = [dict(read_all(partition.log)) for partition in topic.partitions]
-    first = topic.partitions[0].log
+    for log in opened:
+        fill(log, chance)
+    opened[0].flush()
+    for log in opened:
+        fill_more(log)
+    written = [dict(read_all(log)) for log in opened]
+    first = opened[0]
     first.raise_start(first.segments[2].base_offset + 5)
     first.delete_old_segments()
     logs.write_checkpoints()
-    for partition, records in zip(topic.partitions, written):
-        log = partition.log
+    for log, records in zip(opened, written):
         assert len(log.segments) > 4
         aborted = log.aborted_transactions(log.start_offset, log.end_offset)
         assert len(aborted) > 3
@@ -193,14 +192,17 @@ def open_logs(directory: Path, reports: Reports) -> list[Log]:
     """The logs that can be served; what cannot has been reported."""
     logs = LogDirectory(QuickDisk(), str(directory), CONFIG, lambda _: 0)
     logs.begin()
-    topics = Topics(QuickDisk(), str(directory), logs, RealEntropy(), RealClock())
-    for name, (topic_id, indexes) in topics.find().items():
+    opened: list[Log] = []
+    for index in range(2):
         try:
-            topics.open(name, topic_id, {index: logs.state_of(name, index) for index in indexes})
+            log, cuts = logs.open(TOPIC, index, T0)
         except KafkaStorageError as error:
             reports.said.append(str(error))
-    topic = topics.by_name(TOPIC)
-    return [] if topic is None else [partition.log for partition in topic.partitions]
+            return []
+        report_cuts(cuts)
+        log.raise_high_watermark(log.end_offset)
+        opened.append(log)
+    return opened
 
 
 def check_log(log: Log, expected: Expected, done: Flip, reports: Reports) -> None:

@@ -268,6 +268,9 @@ class PowerlessLog(KilledLog):
             batches.append(Batch(one.base_offset, values, one.max_timestamp, producer_id, one.base_sequence))
         below = [batch for batch in self.model.batches if not batches or batch.base_offset < batches[0].base_offset]
         kept = [batch for batch in below if batch.next_offset <= self.log.end_offset]
+        if not batches and kept and kept[-1].next_offset < self.log.end_offset:
+            # The log lost more than its start was raised by, and begins anew there.
+            kept = []
         self.model.batches = [*kept, *batches]
         assert [record for record in self.model.records() if record[0] >= self.log.start_offset] == survived
 

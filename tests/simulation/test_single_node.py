@@ -9,8 +9,12 @@ from typing import Any
 
 import pytest
 
-from penstock.broker.handlers import produce
-from penstock.broker.producer_ids import ProducerIds
+from penstock.broker.flushing import Flushing
+from penstock.controller.brokers import allocate_producer_ids
+from penstock.controller.controller import DECIDE
+from penstock.controller.decision import Context, Decision
+from penstock.metadata.image import Image
+from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from penstock.records import BatchView
 from penstock.sim.checkers import CheckFailed, PartitionHistory
 from penstock.sim.single_node import run_single_node
@@ -75,10 +79,10 @@ def test_a_recovery_that_trusts_damaged_batches_is_caught(monkeypatch: pytest.Mo
 def test_a_recovery_that_cuts_too_much_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     sound = recovery.sound_batches
 
-    def shy(file: Any, next_offset: int) -> Any:
+    def shy(file: Any, next_offset: int, **options: bool) -> Any:
         batches: list[BatchView] = []
         try:
-            batches.extend(sound(file, next_offset))
+            batches.extend(sound(file, next_offset, **options))
         except recovery.TornTail:
             pass
         yield from batches[:-1]
@@ -99,15 +103,15 @@ def test_an_acknowledgement_before_its_flush_is_caught(monkeypatch: pytest.Monke
     async def pretend(*_: Any) -> None:
         await asyncio.sleep(0)
 
-    monkeypatch.setattr(produce, "flush", pretend)
+    monkeypatch.setattr(Flushing, "flush", pretend)
     assert is_caught(range(50))
 
 
 def test_producer_ids_given_twice_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def unreserved(self: ProducerIds) -> None:
-        self._block_end += 1_000
+    def unwritten(image: Image, request: AllocateProducerIdsRequest, context: Context) -> Decision:
+        return Decision(allocate_producer_ids(image, request, context).reply)
 
-    monkeypatch.setattr(ProducerIds, "_reserve_block", unreserved)
+    monkeypatch.setitem(DECIDE, AllocateProducerIdsRequest, unwritten)
     assert is_caught(range(50))
 
 

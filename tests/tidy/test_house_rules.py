@@ -8,15 +8,18 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from penstock.broker.handlers import HANDLERS
 from penstock.broker.route import routes_of
-from penstock.model.broker_keys import BROKER_KEYS
-from penstock.node.settings import PENSTOCK_KEYS, SERVED_KEYS
+from penstock.model.broker_keys import NODE_KEYS
+from penstock.model.key_meanings import BROKER_MEANINGS, NO_EFFECT, NOTES, TOPIC_MEANINGS
+from penstock.model.topic_keys import TOPIC_KEYS
+from penstock.node.settings import SERVED_KEYS
 from penstock.protocol.api import ApiKey, stable_versions
-from tools.compatibility import NOTES, PAGE, page
+from tools import compatibility, configuration
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "penstock"
@@ -35,12 +38,13 @@ PURE = (
 )
 
 
-def test_the_compatibility_page_is_current() -> None:
-    assert PAGE.read_text() == page(), "run `make docs`"
+@pytest.mark.parametrize("page", [compatibility, configuration], ids=lambda module: module.PAGE.stem)
+def test_a_generated_page_is_current(page: ModuleType) -> None:
+    assert page.PAGE.read_text() == page.page(), "run `make docs`"
 
 
 def test_every_note_of_the_compatibility_page_is_about_a_served_api() -> None:
-    assert set(NOTES) <= set(routes_of(HANDLERS))
+    assert set(compatibility.NOTES) <= set(routes_of(HANDLERS))
 
 
 @pytest.mark.parametrize("handler", HANDLERS, ids=lambda module: module.__name__.rpartition(".")[2])
@@ -113,12 +117,25 @@ def test_every_dependency_has_a_line_in_the_decisions() -> None:
             assert f"| {name[0]} |" in page_text, name[0]
 
 
-def test_every_served_key_is_a_known_key_and_is_documented() -> None:
-    known = {key.name for key in (*BROKER_KEYS, *PENSTOCK_KEYS)}
+def test_every_meaning_is_of_a_known_key() -> None:
+    known = {key.name for key in NODE_KEYS}
     assert known >= SERVED_KEYS
+    assert known >= set(NOTES)
+    assert {key.name for key in TOPIC_KEYS} >= set(TOPIC_MEANINGS)
+
+
+def test_a_key_has_an_effect_or_a_note_that_it_has_none() -> None:
+    assert not SERVED_KEYS & set(NOTES)
+    for note in NOTES.values():
+        assert note.startswith(NO_EFFECT.removesuffix(".")), note
+    for meaning in (*BROKER_MEANINGS.values(), *TOPIC_MEANINGS.values(), *NOTES.values()):
+        assert meaning.endswith("."), meaning
+
+
+def test_every_key_is_on_the_configuration_page() -> None:
     documented = (ROOT / "docs" / "configuration.md").read_text()
-    for key in sorted(SERVED_KEYS):
-        assert f"`{key}`" in documented, key
+    for key in (*NODE_KEYS, *TOPIC_KEYS):
+        assert f"`{key.name}`" in documented, key.name
 
 
 def test_no_file_names_a_machine_or_leaves_work_undone() -> None:

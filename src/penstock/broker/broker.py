@@ -1,42 +1,125 @@
-"""What every handler can reach: the node's settings, its topics, and those who wait."""
+"""What every handler can reach: this broker's place in the cluster, its replicas, and those who wait."""
 
-from dataclasses import dataclass
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
 
+from penstock.broker.broker_config import BrokerConfig, log_config
+from penstock.broker.delayed import DelayedOperations
+from penstock.broker.fetch_sessions import FetchSessions
+from penstock.broker.flushing import Flushing
 from penstock.broker.group_coordinator import GroupCoordinator
+from penstock.broker.metrics import BrokerMetrics
 from penstock.broker.partition import Partition
 from penstock.broker.producer_ids import ProducerIds
-from penstock.broker.settings import BrokerSettings
-from penstock.broker.topics import Topic, Topics
-from penstock.model.errors import UnknownTopicId, UnknownTopicOrPartition
+from penstock.broker.replicas import HostedTopic, Replicas
+from penstock.broker.settings import Identity, broker_settings
+from penstock.metadata.delta import Delta
+from penstock.metadata.image import BROKER, TOPIC, Image, Resource
+from penstock.model.errors import NotLeaderOrFollower, UnknownTopicId, UnknownTopicOrPartition
 from penstock.protocol.declare import NO_UUID
-from penstock.world.clock import Clock, Entropy
-from penstock.world.disk import AsyncDisk
+from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from penstock.storage.log_config import LogConfig
+from penstock.storage.log_directory import LogDirectory
+from penstock.world.world import World
+
+logger = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
+class Controller(Protocol):
+    """Whoever decides for the cluster, near or far."""
+
+    def submit(self, request: Any, version: int) -> Awaitable[Any]:
+        """The reply, once the decision counts and this broker knows of it; KafkaError if there is none."""
+        ...
+
+
 class Broker:
-    settings: BrokerSettings
-    topics: Topics
-    producer_ids: ProducerIds
-    groups: GroupCoordinator
-    clock: Clock
-    entropy: Entropy
-    async_disk: AsyncDisk
+    def __init__(
+        self,
+        world: World,
+        identity: Identity,
+        config: BrokerConfig,
+        logs: LogDirectory,
+        groups: GroupCoordinator,
+        metrics: BrokerMetrics,
+        controller: Controller,
+    ) -> None:
+        self.identity = identity
+        self.config = config
+        self.settings = broker_settings(config)
+        self.clock = world.clock
+        self.entropy = world.entropy
+        self.flushing = Flushing(world.async_disk, world.clock, metrics.log_flushes)
+        self.logs = logs
+        self.groups = groups
+        self.metrics = metrics
+        self.controller = controller
+        self.image = Image()
+        self._configs = self.image.configs
+        self.epoch = -1
+        """Of this broker's registration; -1 before it has one."""
+        self.replicas = Replicas(
+            world.disk, logs, world.clock, world.entropy, node_id=identity.node_id, config_of=self.log_config_of
+        )
+        self.producer_ids = ProducerIds(self._ask_for_producer_ids)
+        self.delayed = DelayedOperations()
+        self.fetch_sessions = FetchSessions(world.entropy.below, config["max.incremental.fetch.session.cache.slots"])
+        self.on_reconfigured: Callable[[BrokerConfig], None] = lambda _: None
 
-    def topic(self, name: str, topic_id: bytes) -> Topic:
+    def load(self, image: Image) -> None:
+        """Begin with an image, before any log is open."""
+        self.image = image
+        self._configs = image.configs
+        self.reconfigure(image)
+
+    async def follow(self, delta: Delta, image: Image) -> None:
+        """Take over what the metadata log says now; clients are told of a topic when its logs are there."""
+        self._configs = image.configs
+        if any(resource.type == BROKER for resource in delta.touched_configs):
+            self.reconfigure(image)
+            self.replicas.reconfigure(None)
+        else:
+            self.replicas.reconfigure(name for kind, name in delta.touched_configs if kind == TOPIC)
+        await self.replicas.follow(delta, image)
+        self.image = image
+        for topic in delta.removed_topics.values():
+            self.metrics.forget_topic(topic.name)
+
+    def reconfigure(self, image: Image) -> None:
+        """Go by the dynamic configuration of an image."""
+        node_id = self.identity.node_id
+        self.config = self.config.with_dynamic(image.config_of(BROKER, ""), image.config_of(BROKER, str(node_id)))
+        for fault in self.config.ignored:
+            logger.warning("ignored setting: %s", fault)
+        self.settings = broker_settings(self.config)
+        self.fetch_sessions.max_sessions = self.config["max.incremental.fetch.session.cache.slots"]
+        self.on_reconfigured(self.config)
+
+    def log_config_of(self, topic: str) -> LogConfig:
+        return log_config(self.config, self._configs.get(Resource(TOPIC, topic), {}))
+
+    def _ask_for_producer_ids(self) -> Awaitable[Any]:
+        request = AllocateProducerIdsRequest(broker_id=self.identity.node_id, broker_epoch=self.epoch)
+        return self.controller.submit(request, 0)
+
+    def topic(self, name: str, topic_id: bytes) -> HostedTopic:
         """By id where the request has one, else by name."""
         if topic_id != NO_UUID or not name:
-            topic = self.topics.by_id(topic_id)
+            topic = self.replicas.by_id(topic_id)
             if topic is None:
-                raise UnknownTopicId("this server does not host this topic ID")
+                raise UnknownTopicId("This server does not host this topic ID.")
             return topic
-        topic = self.topics.by_name(name)
+        topic = self.replicas.by_name(name)
         if topic is None:
-            raise UnknownTopicOrPartition("this server does not host this topic-partition")
+            raise UnknownTopicOrPartition("This server does not host this topic-partition.")
         return topic
 
     def partition(self, name: str, topic_id: bytes, index: int) -> Partition:
-        partitions = self.topic(name, topic_id).partitions
-        if not 0 <= index < len(partitions):
-            raise UnknownTopicOrPartition("this server does not host this topic-partition")
-        return partitions[index]
+        """A replica that leads; whoever else is asked cannot answer for the partition."""
+        partition = self.topic(name, topic_id).partitions.get(index)
+        if partition is None:
+            raise UnknownTopicOrPartition("This server does not host this topic-partition.")
+        if not partition.is_leader:
+            raise NotLeaderOrFollower("This server is not the leader for that topic-partition.")
+        return partition

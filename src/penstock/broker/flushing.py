@@ -1,18 +1,31 @@
 """Brings logs to the device off the event loop."""
 
 from penstock.model.errors import KafkaStorageError
+from penstock.model.metrics import Timer
 from penstock.storage.log import Log
+from penstock.world.clock import Clock
 from penstock.world.disk import AsyncDisk
 
+NANOSECONDS_PER_US = 1_000
 
-async def flush(log: Log, async_disk: AsyncDisk) -> None:
-    """Sync what was appended until now; a failure takes the log offline."""
-    due = log.begin_flush()
-    try:
-        for file in due.files:
-            await async_disk.sync(file)
-        await async_disk.sync_directory(due.directory)
-    except OSError as error:
-        log.fail_flush(error)
-        raise KafkaStorageError(f"cannot flush {due.directory}: {error}") from error
-    log.end_flush(due)
+
+class Flushing:
+    def __init__(self, async_disk: AsyncDisk, clock: Clock, durations: Timer) -> None:
+        self._async_disk = async_disk
+        self._clock = clock
+        self._durations = durations
+
+    async def flush(self, log: Log) -> None:
+        """Sync what was appended until now; a failure takes the log offline."""
+        started_ns = self._clock.perf_ns()
+        due = log.begin_flush()
+        try:
+            for file in due.files:
+                await self._async_disk.sync(file)
+            for directory in due.directories:
+                await self._async_disk.sync_directory(directory)
+        except OSError as error:
+            log.fail_flush(error)
+            raise KafkaStorageError(f"cannot flush {log.directory}: {error}") from error
+        log.end_flush(due)
+        self._durations.record((self._clock.perf_ns() - started_ns) // NANOSECONDS_PER_US)

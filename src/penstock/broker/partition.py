@@ -1,49 +1,126 @@
-"""Where a partition's log, its checks and those who wait for its records meet."""
+"""Where a partition's log, its place in the cluster and those who wait for its records meet."""
 
 from collections.abc import Callable
+from typing import TypeAlias
 
+from penstock.metadata.image import PartitionState
 from penstock.model.buffers import Buffer
-from penstock.model.errors import FencedLeaderEpoch, InvalidTxnState, UnknownLeaderEpoch
-from penstock.storage.log import Appended, Log
+from penstock.model.errors import (
+    FencedLeaderEpoch,
+    InvalidTxnState,
+    KafkaStorageError,
+    NotEnoughReplicas,
+    NotLeaderOrFollower,
+    OffsetOutOfRange,
+    UnknownLeaderEpoch,
+)
+from penstock.storage.log import Log
+from penstock.storage.outcomes import Appended
 from penstock.storage.producers import Origin
 from penstock.storage.validation import validate
 from penstock.world.disk import FileRange
 
-LEADER_EPOCH = 0
 ANY_EPOCH = -1
+
+Watcher: TypeAlias = "Callable[[Partition, int], None]"
+"""Hears of every change that a reader may see, with the bytes that were appended by it (0 for other changes)."""
 
 
 class Partition:
-    """A replica that leads: the only one there is on a single node."""
+    """The replica of a partition that this broker has."""
 
-    def __init__(self, topic: str, index: int, log: Log) -> None:
+    __slots__ = (
+        "_watchers",
+        "index",
+        "is_leader",
+        "is_removed",
+        "leader_epoch",
+        "log",
+        "name",
+        "state",
+        "topic",
+        "topic_id",
+    )
+
+    def __init__(self, topic: str, topic_id: bytes, index: int, log: Log) -> None:
         self.topic = topic
+        self.topic_id = topic_id
         self.index = index
+        self.name = f"{topic}-{index}"
         self.log = log
-        self.leader_epoch = LEADER_EPOCH
-        self._listeners: dict[Callable[[int], None], None] = {}
+        self.is_leader = False
+        self.is_removed = False
+        self.leader_epoch = -1
+        self.state = PartitionState(index, (), ())
+        self._watchers: dict[Watcher, None] = {}
 
     @property
     def high_watermark(self) -> int:
         return self.log.high_watermark
 
+    def follow(self, state: PartitionState, node_id: int) -> None:
+        """Take the place that the cluster's metadata gives this replica."""
+        self.state = state
+        self.is_leader = state.leader == node_id
+        if state.leader_epoch > self.leader_epoch:
+            self.leader_epoch = state.leader_epoch
+        if self.is_leader and state.isr == (node_id,):
+            # Alone in sync, what this replica has every in-sync replica has.
+            self.log.raise_high_watermark(self.log.end_offset)
+        self.notify(0)
+
+    def remove(self) -> None:
+        """The topic is gone; whoever waits here learns it by trying again."""
+        self.is_removed = True
+        self.is_leader = False
+        self.notify(0)
+        self._watchers.clear()
+
     def append(self, data: Buffer, *, allows_zstd: bool, now_ms: int) -> Appended:
         """Check what a producer sent and append it; those who wait for records hear of it."""
-        batch = validate(data, self.log.config, allows_zstd=allows_zstd, now_ms=now_ms)
+        if not self.is_leader:
+            self.refuse_if_not_leader()
+        log = self.log
+        batch = validate(data, log.config, allows_zstd=allows_zstd, now_ms=now_ms, topic_partition=self.name)
         if batch.is_transactional:
             raise InvalidTxnState("transactions are not served yet")
-        appended = self.log.append(batch, leader_epoch=self.leader_epoch, origin=Origin.CLIENT, now_ms=now_ms)
+        appended = log.append(batch, leader_epoch=self.leader_epoch, origin=Origin.CLIENT, now_ms=now_ms)
         # With one replica, what the leader has appended every in-sync replica has.
-        self.log.raise_high_watermark(self.log.end_offset)
-        if not appended.is_duplicate:
-            for listener in list(self._listeners):
-                listener(batch.size)
+        log.raise_high_watermark(log.end_offset)
+        if self._watchers and not appended.is_duplicate:
+            self.notify(batch.size)
         return appended
 
     def read(self, offset: int, max_bytes: int, *, at_least_one_batch: bool) -> FileRange | None:
-        return self.log.read(
-            offset, max_bytes, at_least_one_batch=at_least_one_batch, upper_offset=self.log.high_watermark
-        )
+        log = self.log
+        return log.read(offset, max_bytes, at_least_one_batch=at_least_one_batch, upper_offset=log.high_watermark)
+
+    def delete_records(self, offset: int) -> int:
+        """Begin the log at an offset, or at the high watermark for -1; returns where it begins now."""
+        self.refuse_if_not_leader()
+        if self.log.is_offline:
+            raise KafkaStorageError(f"the log of {self.name} is offline")
+        wanted = self.high_watermark if offset == -1 else offset
+        if not 0 <= wanted <= self.high_watermark:
+            raise OffsetOutOfRange(
+                f"cannot delete up to {wanted} in {self.name}: its high watermark is {self.high_watermark}"
+            )
+        self.log.raise_start(wanted)
+        self.notify(0)
+        return self.log.start_offset
+
+    def refuse_if_too_few_in_sync(self) -> None:
+        """For a write that wants all in-sync replicas: there must be enough of them to be worth waiting for."""
+        wanted = self.log.config.min_insync_replicas
+        if len(self.state.isr) < wanted:
+            raise NotEnoughReplicas(
+                f"The size of the current ISR is {len(self.state.isr)}, insufficient to satisfy the min.isr "
+                f"requirement of {wanted} for partition {self.name}"
+            )
+
+    def refuse_if_not_leader(self) -> None:
+        if not self.is_leader:
+            raise NotLeaderOrFollower(f"this broker does not lead {self.name}")
 
     def check_epoch(self, current_leader_epoch: int) -> None:
         """Refuse a client whose idea of the leader is older or newer than ours."""
@@ -53,9 +130,12 @@ class Partition:
             raise FencedLeaderEpoch(f"leader epoch {current_leader_epoch} is older than {self.leader_epoch}")
         raise UnknownLeaderEpoch(f"leader epoch {current_leader_epoch} is newer than {self.leader_epoch}")
 
-    def listen(self, listener: Callable[[int], None]) -> None:
-        """Call `listener` with the size of every batch appended from now on."""
-        self._listeners[listener] = None
+    def watch(self, watcher: Watcher) -> None:
+        self._watchers[watcher] = None
 
-    def unlisten(self, listener: Callable[[int], None]) -> None:
-        self._listeners.pop(listener, None)
+    def unwatch(self, watcher: Watcher) -> None:
+        self._watchers.pop(watcher, None)
+
+    def notify(self, size: int) -> None:
+        for watcher in tuple(self._watchers):
+            watcher(self, size)

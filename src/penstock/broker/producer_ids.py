@@ -1,35 +1,31 @@
-"""Ids for idempotent producers: unique for the life of a data directory, reserved a block at a time."""
+"""Ids for idempotent producers: blocks come from the controller, and no id is ever given twice."""
 
-from penstock.model.errors import KafkaStorageError
-from penstock.storage.checkpoint import read_text, write_atomically
-from penstock.world.disk import Disk
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
 
-FILE_NAME = "producer-ids"
-BLOCK_SIZE = 1000
+from penstock.model.errors import CoordinatorNotAvailable, ErrorCode
 
 
 class ProducerIds:
-    """A crash loses at most the rest of a block; an id is never given twice."""
+    """A crash loses at most the rest of a block."""
 
-    def __init__(self, disk: Disk, directory: str) -> None:
-        self._disk = disk
-        self._directory = directory
-        self._next = self._block_end = self._reserved()
+    def __init__(self, ask_for_block: Callable[[], Awaitable[Any]]) -> None:
+        self._ask_for_block = ask_for_block
+        self._next = self._end = 0
+        self._asking: asyncio.Lock | None = None
 
-    def allocate(self) -> int:
-        if self._next == self._block_end:
-            self._reserve_block()
-        self._next += 1
-        return self._next - 1
-
-    def _reserve_block(self) -> None:
-        end = self._block_end + BLOCK_SIZE
-        try:
-            write_atomically(self._disk, self._directory, FILE_NAME, f"{end}\n")
-        except OSError as error:
-            raise KafkaStorageError(f"cannot reserve producer ids: {error}") from error
-        self._block_end = end
-
-    def _reserved(self) -> int:
-        text = read_text(self._disk, self._directory, FILE_NAME)
-        return 0 if text is None else int(text)
+    async def allocate(self) -> int:
+        """The next id; KafkaError while the controller cannot be reached."""
+        if self._asking is None:
+            self._asking = asyncio.Lock()
+        # One asks, the others wait for its block.
+        async with self._asking:
+            if self._next == self._end:
+                block = await self._ask_for_block()
+                if block.error_code != ErrorCode.NONE:
+                    raise CoordinatorNotAvailable(f"no producer ids from the controller: {block.error_code}")
+                self._next = block.producer_id_start
+                self._end = self._next + block.producer_id_len
+            self._next += 1
+            return self._next - 1

@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
 class ReadOnlyDisk(RealDisk):
     """Opens files that the user may read but not write, as another user's log directory is."""
 
-    def open(self, path: str, *, create: bool = False) -> RealFile:
+    def open(self, path: str, *, create: bool = False, exclusive: bool = False) -> RealFile:
         assert not create
         return RealFile(path, os.open(path, os.O_RDONLY | os.O_CLOEXEC))
 

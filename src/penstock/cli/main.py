@@ -8,6 +8,7 @@ from importlib import import_module
 TOOLS = {
     "serve": "start one broker",
     "dump-log": "print the files of a log directory",
+    "metrics": "print a broker's metrics at an interval",
 }
 """Each tool is a module of this package with `add_arguments(parser)` and `run(arguments) -> exit code`."""
 

@@ -11,11 +11,12 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from penstock.model.config import ConfigError, parse_properties
 from penstock.node.node import Node
-from penstock.node.settings import NodeSettings, node_settings, parse_listener
+from penstock.node.settings import NodeSettings, coordinator_directory, node_settings, parse_listener
 from penstock.world.real import loop_name, real_world
 from penstock.world.real import run as run_loop
 
@@ -28,7 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data-dir", metavar="DIR", help="where topics are kept (default ./penstock-data)")
     parser.add_argument("--listen", metavar="HOST:PORT", help="port 0 picks a free one (default localhost:9092)")
     parser.add_argument("--node-id", metavar="N", help="this broker's id (default 1)")
-    parser.add_argument("--coordinator", metavar="local", default="local", help="where the cluster's state lives")
+    parser.add_argument(
+        "--coordinator", metavar="local[:DIR]", help="where the cluster's state lives (default local, in the data dir)"
+    )
     parser.add_argument("--config", metavar="FILE", type=Path, help="a Kafka server.properties")
     parser.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="wins over the file")
 
@@ -64,8 +67,6 @@ async def serve(settings: NodeSettings) -> None:
 
 def settings_of(arguments: argparse.Namespace) -> NodeSettings:
     """Flags win over --set, which wins over the file, which wins over our defaults."""
-    if arguments.coordinator != "local":
-        raise ConfigError(f"--coordinator {arguments.coordinator!r} is not served yet; only 'local' is")
     given: dict[str, str] = {}
     if arguments.config is not None:
         given.update(_read_properties(arguments.config))
@@ -82,7 +83,11 @@ def settings_of(arguments: argparse.Namespace) -> NodeSettings:
     if arguments.node_id is not None:
         given["node.id"] = arguments.node_id
     open_files_allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return node_settings(_with_defaults(given), open_files_allowed)
+    settings = node_settings(_with_defaults(given), open_files_allowed)
+    if arguments.coordinator is not None:
+        settings = replace(settings, coordinator=arguments.coordinator)
+    coordinator_directory(settings)
+    return settings
 
 
 def _with_defaults(given: dict[str, str]) -> dict[str, str]:

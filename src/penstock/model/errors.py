@@ -256,3 +256,40 @@ class InvalidTxnState(KafkaError):
 
 class TransactionCoordinatorFenced(KafkaError):
     code = ErrorCode.TRANSACTION_COORDINATOR_FENCED
+
+
+class TopicDeletionDisabled(KafkaError):
+    code = ErrorCode.TOPIC_DELETION_DISABLED
+
+
+class BrokerIdNotRegistered(KafkaError):
+    code = ErrorCode.BROKER_ID_NOT_REGISTERED
+
+
+class NotController(KafkaError):
+    code = ErrorCode.NOT_CONTROLLER
+
+
+class NotLeaderOrFollower(KafkaError):
+    code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+class PolicyViolation(KafkaError):
+    code = ErrorCode.POLICY_VIOLATION
+
+
+class CoordinatorNotAvailable(KafkaError):
+    code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+class NotEnoughReplicas(KafkaError):
+    code = ErrorCode.NOT_ENOUGH_REPLICAS
+
+
+class RecordsRefused(KafkaError):
+    """Some records of a batch cannot be taken: which of them, and why."""
+
+    def __init__(self, code: ErrorCode, text: str, record_errors: list[tuple[int, str]]) -> None:
+        super().__init__(text)
+        self.code = code  # type: ignore[misc]
+        self.record_errors = record_errors

@@ -5,18 +5,27 @@ from penstock.model.errors import InvalidTopic
 MAX_NAME_LENGTH = 249
 LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+CLUSTER_METADATA = "__cluster_metadata"
+"""The name of Apache's metadata log, which no topic may take."""
 
 
 def check_topic_name(name: str) -> None:
     """Raise InvalidTopic for a name that could not be a directory's or would confuse a metric's."""
+    fault = _fault(name)
+    if fault is not None:
+        raise InvalidTopic(f"Topic name is invalid: {fault}")
+
+
+def _fault(name: str) -> str | None:
     if not name:
-        raise InvalidTopic("the empty string is not allowed as a topic name")
+        return "the empty string is not allowed"
     if name in (".", ".."):
-        raise InvalidTopic(f"topic name {name!r} is not allowed")
+        return f"'{name}' is not allowed"
     if len(name) > MAX_NAME_LENGTH:
-        raise InvalidTopic(f"a topic name has at most {MAX_NAME_LENGTH} characters, this one has {len(name)}")
+        return f"the length of '{name}' is longer than the max allowed length {MAX_NAME_LENGTH}"
     if not LEGAL.issuperset(name):
-        raise InvalidTopic(f"topic name {name!r} has characters other than ASCII letters, digits, '.', '_' and '-'")
+        return f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    return None
 
 
 def collision_key(name: str) -> str:

@@ -81,6 +81,8 @@ class Channel(asyncio.BufferedProtocol):
             while (frame := self._reader.next_frame()) is not None:
                 # The answer outlives this turn, and its records are views of the frame.
                 self._answer(bytes(frame))
+            if self._reader.announced:
+                self._reader.begin()
         except (CodecError, InvalidFrame) as error:
             self._fail(error)
         self._reader.park()

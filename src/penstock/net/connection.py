@@ -4,11 +4,14 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from struct import Struct as Packed
 from typing import TypeAlias, cast
 
 from penstock.model.buffers import Buffer
 from penstock.net.frames import POISON, FrameReader, InvalidFrame
+from penstock.net.open_connections import Admission, OpenConnections, canonical_ip
+from penstock.net.request_memory import RequestMemory
 from penstock.protocol.codec import Piece
 from penstock.world.disk import AsyncDisk, FileRange
 
@@ -17,8 +20,14 @@ logger = logging.getLogger(__name__)
 MAX_REQUESTS_IN_PROGRESS = 64
 """A client that pipelines more waits; its bytes stay in the kernel's buffers."""
 
+MAX_FINISHED_BYTES = 1024 * 1024
+"""So much may wait in memory for an earlier request's answer before the client is read on."""
+
 SEND_CHUNK = 256 * 1024
 JOIN_BELOW = 16 * 1024
+JOIN_UP_TO = 64 * 1024
+
+_pack_size = Packed(">i").pack
 
 Reply: TypeAlias = list[Piece] | None
 """An encoded response without its size, or None where the protocol sends nothing."""
@@ -39,73 +48,75 @@ class ConnectionSettings:
     async_disk: AsyncDisk
     poison_frames: bool = False
     """Overwrite each frame after its dispatch, so that a view kept too long shows itself."""
-
-
-class OpenConnections:
-    """The connections of a server, in the order they came."""
-
-    def __init__(self) -> None:
-        self._open: dict[ServerConnection, None] = {}
-        self._none_left = asyncio.Event()
-        self._none_left.set()
-
-    def add(self, connection: "ServerConnection") -> None:
-        self._open[connection] = None
-        self._none_left.clear()
-
-    def discard(self, connection: "ServerConnection") -> None:
-        self._open.pop(connection, None)
-        if not self._open:
-            self._none_left.set()
-
-    async def close(self, grace_seconds: float) -> None:
-        """Let replies in progress leave, but wait no longer than that for them."""
-        for connection in list(self._open):
-            connection.close()
-        try:
-            await asyncio.wait_for(self._none_left.wait(), grace_seconds)
-        except TimeoutError:
-            for connection in list(self._open):
-                connection.abort()
+    memory: RequestMemory = field(default_factory=RequestMemory)
 
 
 class ServerConnection(asyncio.BufferedProtocol):
-    """Pauses reading while a client does not drain its replies or has too many requests in progress."""
+    """Pauses reading while a client does not drain its replies, has too much in progress, or memory is short."""
 
     def __init__(self, dispatch: Dispatch, settings: ConnectionSettings, connections: OpenConnections):
         self._dispatch = dispatch
         self._settings = settings
+        self._poisons = settings.poison_frames
         self._connections = connections
         self._reader = FrameReader(settings.scratch, settings.max_frame_size)
-        self._in_progress: deque[asyncio.Future[Reply]] = deque()
+        # Reading
+        self._is_reading_paused = False
+        self._is_handling = False
+        self._memory_taken = 0
+        """For the large frame that is being received."""
+        self._waits_for_memory = False
+        # Requests whose turn to be answered has not come: pending, or finished behind one that is.
+        self._in_line: deque[asyncio.Future[Reply] | Reply] = deque()
+        self._finished_bytes = 0
+        # Writing: small pieces, still to be joined, come after all of `outgoing`.
         self._outgoing: deque[Piece] = deque()
+        self._small: list[bytes] = []
+        self._small_bytes = 0
         self._cold_read: asyncio.Future[bytes] | None = None
         self._is_writing_paused = False
-        self._is_reading_paused = False
         self._is_draining = False
-        self._is_handling = False
+        self._is_over = False
+        # For whoever looks for idle connections.
+        self._was_active = True
+        self._unsent_before = 0
         self._transport: asyncio.Transport
+        self.ip = "?"
         self.peer = "?"
+
+    # The transport's calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._connections.add(self)
         peer = transport.get_extra_info("peername")
-        self.peer = f"{peer[0]}:{peer[1]}" if peer else "?"
+        if peer:
+            self.ip = canonical_ip(peer[0])
+            self.peer = f"{peer[0]}:{peer[1]}"
+        admission = self._connections.admit(self)
+        if admission is Admission.REFUSED:
+            self.abort()
+        elif admission is Admission.HELD:
+            self._pause_reading()
+            # uvloop begins to read after this call, whatever it did.
+            asyncio.get_running_loop().call_soon(self._stay_paused)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._is_over = True
         self._connections.discard(self)
+        self._settings.memory.forget(self)
+        self._release_memory()
         self._outgoing.clear()
+        self._small.clear()
         if self._cold_read is not None:
             self._cold_read.cancel()
-        for pending in self._in_progress:
-            pending.cancel()
-        self._in_progress.clear()
+        self._drop_requests()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._reader.buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
+        self._was_active = True
+        self._connections.bytes_in += nbytes
         self._reader.received(nbytes)
         self._handle_frames()
 
@@ -117,104 +128,208 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._is_writing_paused = True
 
     def resume_writing(self) -> None:
+        self._was_active = True
         self._is_writing_paused = False
-        self._send()
-        self._resume_reading()
-        if self._is_draining:
-            self._close_if_drained()
+        self._go_on()
+
+    # The server's calls
+
+    def start(self) -> None:
+        """Begin to read, after having been held."""
+        self._is_reading_paused = False
+        if not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def was_idle(self) -> bool:
+        """Whether nothing came, left or was worked on since this was last asked."""
+        if self._was_active:
+            self._was_active = False
+            return False
+        unsent = self._transport.get_write_buffer_size()
+        has_moved = unsent != self._unsent_before
+        self._unsent_before = unsent
+        if unsent:
+            # The client does not read: what else it asked for does not keep it alive.
+            return not has_moved
+        return not (self._in_line or self._outgoing or self._cold_read or self._waits_for_memory)
 
     def close(self) -> None:
         """Stop reading, and close when the replies in progress have left."""
         self._is_draining = True
-        if not self._is_reading_paused:
-            self._is_reading_paused = True
-            self._transport.pause_reading()
+        self._pause_reading()
         self._close_if_drained()
 
     def abort(self) -> None:
+        self._is_over = True
         self._transport.abort()
+
+    def on_memory(self, size: int) -> None:
+        """The large frame that waits may be received."""
+        self._memory_taken = size
+        self._waits_for_memory = False
+        # Later, because the shared buffer may hold another connection's frames now.
+        asyncio.get_running_loop().call_soon(self._resume_reading)
+
+    # Requests
 
     def _handle_frames(self) -> None:
         self._is_handling = True
         try:
-            while not self._is_reading_paused and not self._transport.is_closing():
-                frame = self._reader.next_frame()
-                if frame is None:
-                    break
-                self._handle(frame)
-                if self._settings.poison_frames:
-                    frame[:] = bytes((POISON,)) * len(frame)
+            self._dispatch_frames()
         except (CloseConnection, InvalidFrame) as error:
             logger.warning("closing connection peer=%s reason=%r", self.peer, str(error))
-            self._transport.abort()
+            self._close_after_error()
         except Exception:
             logger.exception("closing connection peer=%s after an error of our own", self.peer)
-            self._transport.abort()
+            self._close_after_error()
         finally:
             self._is_handling = False
             self._reader.park()
 
-    def _handle(self, frame: memoryview) -> None:
-        reply = self._dispatch(frame, self)
-        if isinstance(reply, asyncio.Future):
-            self._in_progress.append(reply)
-            reply.add_done_callback(self._on_reply)
-        elif self._in_progress:
-            done: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-            done.set_result(reply)
-            self._in_progress.append(done)
-        elif reply is not None:
-            self._enqueue(reply)
+    def _dispatch_frames(self) -> None:
+        reader = self._reader
+        while not self._is_reading_paused and not self._is_over:
+            frame = reader.next_frame()
+            if frame is None:
+                if reader.announced:
+                    self._begin_large()
+                break
+            reply = self._dispatch(frame, self)
+            if self._memory_taken:
+                self._release_memory(reply)
+            if isinstance(reply, asyncio.Future) or self._in_line:
+                self._put_in_line(reply)
+            elif reply is not None:
+                self._enqueue(reply)
+                if self._outgoing or self._small_bytes >= JOIN_UP_TO:
+                    self._send()
+                    self._pause_reading_if_behind()
+            if self._poisons:
+                frame[:] = bytes((POISON,)) * len(frame)
+        if self._small:
             self._send()
+            if self._is_writing_paused:
+                self._pause_reading()
+
+    def _begin_large(self) -> None:
+        if not self._memory_taken:
+            size = self._reader.announced
+            if not self._settings.memory.take(size, self):
+                self._waits_for_memory = True
+                self._pause_reading()
+                return
+            self._memory_taken = size
+        self._reader.begin()
+
+    def _release_memory(self, reply: "Reply | asyncio.Future[Reply]" = None) -> None:
+        """A large frame is done with, or will be when its request is: what waits may hold views of it."""
+        size, self._memory_taken = self._memory_taken, 0
+        memory = self._settings.memory
+        if isinstance(reply, asyncio.Future):
+            reply.add_done_callback(lambda _: memory.release(size))
+        elif size:
+            memory.release(size)
+
+    def _put_in_line(self, reply: "Reply | asyncio.Future[Reply]") -> None:
+        self._in_line.append(reply)
+        if isinstance(reply, asyncio.Future):
+            reply.add_done_callback(self._on_reply)
+        else:
+            self._finished_bytes += _bytes_in_memory(reply)
         self._pause_reading_if_behind()
 
     def _on_reply(self, _: "asyncio.Future[Reply]") -> None:
-        """A parked request has its answer; send every answer that now has none before it."""
-        while self._in_progress and self._in_progress[0].done():
-            finished = self._in_progress.popleft()
-            if finished.cancelled():
-                continue
-            error = finished.exception()
-            if error is not None:
-                reason = str(error) if isinstance(error, CloseConnection) else repr(error)
-                logger.warning("closing connection peer=%s reason=%r", self.peer, reason)
-                self._transport.abort()
-                return
-            reply = finished.result()
+        """A request is done; send every answer that now has none before it."""
+        self._was_active = True
+        while self._in_line:
+            first = self._in_line[0]
+            if isinstance(first, asyncio.Future):
+                if not first.done():
+                    break
+                if not self._is_good(first):
+                    return
+                reply = None if first.cancelled() else first.result()
+            else:
+                reply = first
+                self._finished_bytes -= _bytes_in_memory(reply)
+            self._in_line.popleft()
             if reply is not None:
                 self._enqueue(reply)
-        self._send()
-        self._resume_reading()
-        if self._is_draining:
-            self._close_if_drained()
+        self._go_on()
+
+    def _is_good(self, done: "asyncio.Future[Reply]") -> bool:
+        """Whether a request did not fail; if it did, nothing after it can be answered either."""
+        error = None if done.cancelled() else done.exception()
+        if error is None:
+            return True
+        reason = str(error) if isinstance(error, CloseConnection) else repr(error)
+        logger.warning("closing connection peer=%s reason=%r", self.peer, reason)
+        self._drop_requests()
+        self._close_after_error()
+        return False
+
+    def _drop_requests(self) -> None:
+        dropped = list(self._in_line)
+        self._in_line.clear()
+        self._finished_bytes = 0
+        for request in dropped:
+            if isinstance(request, asyncio.Future):
+                request.cancel()
+
+    # Replies
 
     def _enqueue(self, reply: list[Piece]) -> None:
-        size = 0
-        for piece in reply:
-            size += len(piece)
-        small: list[Buffer] = [size.to_bytes(4, "big")]
+        """Join what is in memory: a copy costs less than many small writes. Ranges of files stay where they are."""
+        try:
+            body = b"".join(reply)  # type: ignore[arg-type]
+        except TypeError:
+            self._enqueue_with_ranges(reply)
+            return
+        self._small.append(_pack_size(len(body)))
+        if len(body) < JOIN_BELOW:
+            self._small.append(body)
+            self._small_bytes += len(body)
+        else:
+            self._join_small()
+            self._outgoing.append(body)
+
+    def _enqueue_with_ranges(self, reply: list[Piece]) -> None:
+        self._small.append(_pack_size(sum(map(len, reply))))
         for piece in reply:
             if not isinstance(piece, FileRange) and len(piece) < JOIN_BELOW:
-                small.append(piece)
-                continue
-            self._outgoing.append(b"".join(small))
-            self._outgoing.append(piece)
-            small = []
-        if small:
-            self._outgoing.append(b"".join(small))
+                self._small.append(bytes(piece))
+            else:
+                self._join_small()
+                self._outgoing.append(piece)
+        self._join_small()
+
+    def _join_small(self) -> None:
+        if self._small:
+            self._outgoing.append(b"".join(self._small))
+            self._small.clear()
+            self._small_bytes = 0
 
     def _send(self) -> None:
         """Hand pieces to the transport until it has enough; ranges of files are read only then."""
+        self._join_small()
         outgoing = self._outgoing
-        while outgoing and not self._is_writing_paused and self._cold_read is None and not self._transport.is_closing():
+        while outgoing and not self._is_writing_paused and self._cold_read is None and not self._is_over:
             piece = outgoing.popleft()
             if isinstance(piece, FileRange):
                 self._send_chunk(piece)
             else:
-                self._transport.write(piece)
+                self._write(piece)
+
+    def _write(self, data: Buffer) -> None:
+        self._connections.bytes_out += len(data)
+        self._transport.write(data)
 
     def _send_chunk(self, piece: FileRange) -> None:
         """Send the beginning of a range: at once if its bytes are in memory, else when a thread has read them."""
+        if self._transport.is_closing():
+            # The transport would take all of it, to throw it away.
+            self._is_over = True
+            return
         size = min(piece.size, SEND_CHUNK)
         if size < piece.size:
             self._outgoing.appendleft(FileRange(piece.file, piece.position + size, piece.size - size))
@@ -239,33 +354,45 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._fail_read(piece, str(error))
             return
         self._write_chunk(done.result(), piece, size)
-        self._send()
-        self._resume_reading()
-        if self._is_draining:
-            self._close_if_drained()
+        self._go_on()
 
     def _write_chunk(self, data: Buffer, piece: FileRange, size: int) -> None:
         if len(data) == size:
-            self._transport.write(data)
+            self._write(data)
         else:
             self._fail_read(piece, "bytes to send are gone")
 
     def _fail_read(self, piece: FileRange, reason: str) -> None:
         """The size of the reply is already on its way, so failing means closing."""
         logger.error("closing connection peer=%s path=%s reason=%r", self.peer, piece.file.path, reason)
-        self._transport.abort()
+        self.abort()
+
+    # Flow
+
+    def _go_on(self) -> None:
+        """There is room for replies, or there are replies: send, then read what that allows."""
+        self._send()
+        self._resume_reading()
+        if self._is_draining:
+            self._close_if_drained()
+
+    def _pause_reading(self) -> None:
+        if not self._is_reading_paused:
+            self._is_reading_paused = True
+            self._stay_paused()
+
+    def _stay_paused(self) -> None:
+        if self._is_reading_paused and not self._transport.is_closing():
+            self._transport.pause_reading()
 
     def _pause_reading_if_behind(self) -> None:
-        if self._is_reading_paused:
-            return
         if self._is_behind():
-            self._is_reading_paused = True
-            self._transport.pause_reading()
+            self._pause_reading()
 
     def _resume_reading(self) -> None:
         if not self._is_reading_paused or self._is_handling or self._is_draining or self._transport.is_closing():
             return
-        if self._is_behind():
+        if self._is_behind() or self._waits_for_memory:
             return
         self._is_reading_paused = False
         self._reader.unpark()
@@ -275,9 +402,25 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def _is_behind(self) -> bool:
         """Whether the client has not taken its replies yet, or has asked for more than it may at once."""
-        is_sending = bool(self._outgoing) or self._cold_read is not None or self._is_writing_paused
-        return is_sending or len(self._in_progress) >= MAX_REQUESTS_IN_PROGRESS
+        return (
+            self._is_writing_paused
+            or bool(self._outgoing)
+            or self._cold_read is not None
+            or len(self._in_line) >= MAX_REQUESTS_IN_PROGRESS
+            or self._finished_bytes >= MAX_FINISHED_BYTES
+        )
+
+    def _close_after_error(self) -> None:
+        """Requests before the bad one are answered first, as Apache does, who reads no further until they are."""
+        self._release_memory()
+        self._send()
+        self.close()
 
     def _close_if_drained(self) -> None:
-        if not self._in_progress and not self._outgoing and self._cold_read is None:
+        if not self._in_line and not self._outgoing and self._cold_read is None:
+            self._is_over = True
             self._transport.close()
+
+
+def _bytes_in_memory(reply: Reply) -> int:
+    return sum(len(piece) for piece in reply or () if not isinstance(piece, FileRange))

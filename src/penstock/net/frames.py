@@ -3,10 +3,13 @@
 from struct import Struct as Packed
 
 SCRATCH_SIZE = 64 * 1024
-GROWTH_STEP = 1024 * 1024
+SMALLEST_STEP = 64 * 1024
+AHEAD = 16
+"""A size is only a claim: a new buffer is at most so many times what came with it, or the smallest step."""
+
 POISON = 0xDD
 
-_SIZE = Packed(">i")
+_unpack_size = Packed(">i").unpack_from
 
 
 class InvalidFrame(Exception):
@@ -17,10 +20,22 @@ class FrameReader:
     """Frames of one stream, read into memory that is not copied again.
 
     Small frames are views of `scratch`, which all connections of a loop share: a view is good until the reader is
-    next used, and what is left of a frame at the end of a turn must be parked. Large frames get a buffer of their own.
+    next used, and what is left of a frame at the end of a turn must be parked. A large frame gets a buffer of its own:
+    its size is `announced`, and no more is read until `begin` is called.
     """
 
-    __slots__ = ("_carry", "_end", "_filled", "_large", "_large_size", "_max_size", "_scratch", "_start", "_view")
+    __slots__ = (
+        "_carry",
+        "_end",
+        "_filled",
+        "_large",
+        "_large_size",
+        "_max_size",
+        "_scratch",
+        "_start",
+        "_view",
+        "announced",
+    )
 
     def __init__(self, scratch: bytearray, max_size: int) -> None:
         self._scratch = scratch
@@ -32,14 +47,16 @@ class FrameReader:
         self._large: bytearray | None = None
         self._large_size = 0
         self._filled = 0
+        self.announced = 0
 
     def buffer(self) -> memoryview:
         """Where the next bytes of the stream go."""
         if self._large is not None:
             if self._filled == len(self._large):
-                # A size is only a claim: memory follows the bytes that really came.
                 self._large.extend(bytes(min(len(self._large), self._large_size - self._filled)))
             return memoryview(self._large)[self._filled :]
+        if not self._carry:
+            return self._view
         kept = len(self._carry)
         self._view[:kept] = self._carry
         return self._view[kept:]
@@ -61,27 +78,37 @@ class FrameReader:
         self.received(len(data))
 
     def next_frame(self) -> memoryview | None:
-        """The next whole frame, without its size; None when more bytes are needed."""
+        """The next whole frame, without its size; None when more bytes are needed, or a large frame was announced."""
         if self._large is not None:
             return self._finished_large()
-        available = self._end - self._start
-        if available < 4:
+        body = self._start + 4
+        if body > self._end:
             return None
-        (size,) = _SIZE.unpack_from(self._scratch, self._start)
-        if not 0 <= size <= self._max_size:
+        (size,) = _unpack_size(self._scratch, self._start)
+        if size < 0 or size > self._max_size:
             raise InvalidFrame(f"a frame of {size} bytes; at most {self._max_size} are allowed")
-        stop = self._start + 4 + size
+        stop: int = body + size
         if stop <= self._end:
-            frame = self._view[self._start + 4 : stop]
             self._start = stop
-            return frame
+            return self._view[body:stop]
         if size + 4 > len(self._scratch):
-            self._begin_large(size)
+            self.announced = size
         return None
+
+    def begin(self) -> None:
+        """Take memory for the frame that was announced, and receive it there."""
+        size, self.announced = self.announced, 0
+        start = self._view[self._start + 4 : self._end]
+        self._large = bytearray(min(size, max(SMALLEST_STEP, AHEAD * len(start))))
+        self._large[: len(start)] = start
+        self._large_size = size
+        self._filled = len(start)
+        self._start = self._end
 
     def park(self) -> None:
         """Save what is left in the shared memory: another connection may be next to use it."""
-        self._carry = bytes(self._view[self._start : self._end])
+        if self._start != self._end:
+            self._carry = bytes(self._view[self._start : self._end])
         self._start = self._end = 0
 
     def unpark(self) -> None:
@@ -89,14 +116,6 @@ class FrameReader:
         if self._large is None:
             self._view[: len(self._carry)] = self._carry
             self.received(0)
-
-    def _begin_large(self, size: int) -> None:
-        start = self._view[self._start + 4 : self._end]
-        self._large = bytearray(min(size, max(GROWTH_STEP, len(start))))
-        self._large[: len(start)] = start
-        self._large_size = size
-        self._filled = len(start)
-        self._start = self._end
 
     def _finished_large(self) -> memoryview | None:
         if self._large is None or self._filled < self._large_size:

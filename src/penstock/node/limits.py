@@ -1,4 +1,7 @@
-"""What the machine must allow for a node to run well, checked when it starts."""
+"""What the machine must allow for a node to run well, checked when it starts; what a node allows its clients."""
+
+from penstock.broker.broker_config import BrokerConfig
+from penstock.net.open_connections import ConnectionLimits, parse_per_ip_overrides
 
 FILES_PER_SEGMENT = 3
 RESERVED_FILES = 256
@@ -20,3 +23,12 @@ def open_files_warning(allowed: int, segments: int) -> str | None:
 def files_kept_open(allowed: int) -> int:
     """How many files of logs may stay open; the rest of the allowance is for connections."""
     return max(min(allowed // 2, allowed - RESERVED_FILES), 16)
+
+
+def connection_limits(config: BrokerConfig) -> ConnectionLimits:
+    return ConnectionLimits(
+        max_connections=config["max.connections"],
+        max_per_ip=config["max.connections.per.ip"],
+        per_ip_overrides=parse_per_ip_overrides(config["max.connections.per.ip.overrides"]),
+        idle_ms=config["connections.max.idle.ms"],
+    )

@@ -5,25 +5,40 @@ import logging
 from dataclasses import replace
 
 from penstock.broker.broker import Broker
+from penstock.broker.broker_config import BrokerConfig, log_config
 from penstock.broker.dispatch import Dispatcher
+from penstock.broker.gauges import RECOVERY, RUNNING, SHUTTING_DOWN, STARTING, register_broker_gauges
 from penstock.broker.group_coordinator import GroupCoordinator
 from penstock.broker.handlers import HANDLERS
-from penstock.broker.producer_ids import ProducerIds
+from penstock.broker.metrics import BrokerMetrics
 from penstock.broker.route import routes_of
-from penstock.broker.settings import BrokerSettings
-from penstock.broker.topics import Topics
+from penstock.broker.settings import Identity
+from penstock.controller.adoption import AdoptRequest, SkipProducerIdsRequest
+from penstock.controller.decision import Defaults
+from penstock.doors.local import LocalDoor
 from penstock.groups import Groups, GroupSettings
+from penstock.metadata.door import DoorError
+from penstock.metadata.image import Image
 from penstock.model.config import Config, ConfigError
-from penstock.net.connection import ConnectionSettings, OpenConnections, ServerConnection
+from penstock.model.hashes import uuid_from_text, uuid_to_text
+from penstock.model.metrics import Registry
+from penstock.net.connection import ConnectionSettings, ServerConnection
 from penstock.net.frames import SCRATCH_SIZE
-from penstock.node.limits import files_kept_open, open_files_warning
-from penstock.node.opening import open_topics
-from penstock.node.settings import NodeSettings, retention_ms, without_meaning
+from penstock.net.open_connections import OpenConnections
+from penstock.net.request_memory import RequestMemory
+from penstock.node.broker_view import NodeView
+from penstock.node.directories import Found, find_partitions, topics_to_adopt
+from penstock.node.limits import connection_limits, files_kept_open, open_files_warning
+from penstock.node.membership import Membership
+from penstock.node.metadata_tail import MetadataTail
+from penstock.node.metrics_endpoint import MetricsEndpoint
+from penstock.node.opening import open_replicas
+from penstock.node.settings import NodeSettings, coordinator_directory, without_meaning
 from penstock.node.upkeep import Intervals, Upkeep
 from penstock.protocol.api import ApiKey
 from penstock.records import COMPILED
-from penstock.storage.identity import Identity, load_or_create_identity
-from penstock.storage.log_config import LogConfig
+from penstock.storage.identity import Identity as DirectoryIdentity
+from penstock.storage.identity import create_identity, load_identity, new_uuid
 from penstock.storage.log_directory import LogDirectory
 from penstock.storage.open_files import DEFAULT_LIMIT
 from penstock.world.disk import DirectoryLock
@@ -33,9 +48,8 @@ from penstock.world.world import World
 logger = logging.getLogger(__name__)
 
 HOT_APIS = (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.METADATA)
-BROKER_EPOCH = 0
-"""Until brokers register with a controller."""
 
+METRICS_TICK_SECONDS = 5.0
 GRACE_SECONDS = 1.0
 """How long a stopping node waits for replies, long polls among them, to leave."""
 
@@ -46,12 +60,18 @@ class Node:
     def __init__(self, world: World, settings: NodeSettings) -> None:
         self._world = world
         self._settings = settings
-        self._connections = OpenConnections()
+        self._config = BrokerConfig(settings.config)
+        self._connections = OpenConnections(connection_limits(self._config), self._config["socket.listen.backlog.size"])
+        self._memory = RequestMemory(self._config["queued.max.request.bytes"])
         self._lock: DirectoryLock | None = None
-        self._topics: Topics | None = None
-        self._logs: LogDirectory | None = None
+        self._membership: Membership | None = None
+        self.broker: Broker | None = None
+        self._registry = Registry()
+        self._endpoint: MetricsEndpoint | None = None
+        self._ticking: asyncio.Task[None] | None = None
+        self._state = STARTING
+        self._is_recovered = False
         self._upkeep: asyncio.Task[None] | None = None
-        self._groups: GroupCoordinator | None = None
         self._listener: Listener | None = None
 
     @property
@@ -60,83 +80,58 @@ class Node:
         return self._listener.port
 
     async def start(self) -> None:
-        """Recover the data directory and open the port; ConfigError or OSError when that cannot be."""
-        settings, world = self._settings, self._world
-        world.disk.make_directories(settings.data_directory)
-        self._lock = self._claim()
-        identity = load_or_create_identity(world.disk, settings.data_directory, settings.node_id, world.entropy)
-        self._topics = await self._open_topics()
-        for key in without_meaning(settings.config):
+        """Recover the data directory, join the cluster, open the port; ConfigError or OSError when that cannot be."""
+        for key in without_meaning(self._settings.config):
             logger.warning("config key=%s has no effect here", key)
-        self._groups = GroupCoordinator(
-            Groups(_group_settings(settings.config), world.entropy.random_bytes), world.clock
-        )
-        broker = self._broker(identity)
-        dispatcher = Dispatcher(routes_of(HANDLERS), broker)
-        dispatcher.warm(HOT_APIS)
-        connection_settings = ConnectionSettings(
-            scratch=bytearray(SCRATCH_SIZE),
-            max_frame_size=settings.config["socket.request.max.bytes"],
-            async_disk=world.async_disk,
-            poison_frames=settings.config["penstock.poison.buffers"],
-        )
-        self._listener = await world.net.listen(
-            settings.listen_host,
-            settings.listen_port,
-            lambda: ServerConnection(dispatcher, connection_settings, self._connections),
-        )
-        if not settings.advertised_port:
-            broker.settings = replace(broker.settings, port=self.port)
+        self._world.disk.make_directories(self._settings.data_directory)
+        self._lock = self._claim()
+        await self._open_endpoint()
+        incarnation = new_uuid(self._world.entropy)
+        try:
+            known = load_identity(self._world.disk, self._settings.data_directory, self._settings.node_id)
+            door, tail = await self._join(incarnation)
+            identity = await self._identity(door, known)
+            broker = await self._serve_from(tail, identity)
+            assert self._membership is not None
+            await self._membership.register(broker, incarnation, self._config["broker.rack"])
+        except DoorError as error:
+            raise ConfigError(str(error)) from error
+        self._membership.keep_beating(broker, self._config["broker.heartbeat.interval.ms"])
+        self._start_upkeep(broker)
+        assert self._listener is not None
+        await self._listener.start()
+        self._state = RUNNING
         logger.info(
             "started node_id=%d cluster_id=%s topics=%d kernel=%s",
-            settings.node_id,
+            identity.node_id,
             identity.cluster_id,
-            len(self._topics.all()),
+            len(broker.image.topics),
             "compiled" if COMPILED else "pure",
         )
 
     async def stop(self) -> None:
         """Finish what clients are owed, bring the logs to the disk, let go of the directory."""
+        broker = self.broker
+        self._state = SHUTTING_DOWN
         if self._listener is not None:
             self._listener.close()
-        if self._groups is not None:
-            self._groups.close()
+        if broker is not None:
+            broker.groups.close()
+            broker.delayed.close()
         await self._connections.close(GRACE_SECONDS)
-        if self._upkeep is not None:
-            self._upkeep.cancel()
-        if self._logs is not None:
-            self._logs.close(BROKER_EPOCH)
+        for task in (self._upkeep, self._ticking):
+            if task is not None:
+                task.cancel()
+        if self._membership is not None:
+            await self._membership.close()
+        if broker is not None and self._is_recovered:
+            # Only now may a stop say that it was clean.
+            broker.logs.close(broker.epoch)
         await self._world.workers.close()
+        if self._endpoint is not None:
+            self._endpoint.close()
         if self._lock is not None:
             self._lock.release()
-
-    async def _open_topics(self) -> Topics:
-        world, config = self._world, self._settings.config
-        log_config = _log_config(config)
-        logs = LogDirectory(
-            world.disk,
-            self._settings.data_directory,
-            log_config,
-            lambda bound: world.entropy.below(bound) if bound else 0,
-            min(files_kept_open(self._settings.open_files_allowed), DEFAULT_LIMIT),
-        )
-        logs.begin()
-        topics = Topics(world.disk, self._settings.data_directory, logs, world.entropy, world.clock)
-        await open_topics(world, logs, topics, log_config, config["num.recovery.threads.per.data.dir"])
-        segments = sum(len(log.segments) for log in logs.logs)
-        warning = open_files_warning(self._settings.open_files_allowed, segments)
-        if warning is not None:
-            logger.warning("%s", warning)
-        # Only now may a stop say that it was clean.
-        self._logs = logs
-        intervals = Intervals(
-            checkpoint_ms=config["log.flush.offset.checkpoint.interval.ms"],
-            retention_check_ms=config["log.retention.check.interval.ms"],
-            delete_delay_ms=config["log.segment.delete.delay.ms"],
-            producer_check_ms=config["producer.id.expiration.check.interval.ms"],
-        )
-        self._upkeep = asyncio.get_running_loop().create_task(Upkeep(world, logs, intervals).run())
-        return topics
 
     def _claim(self) -> DirectoryLock:
         path = f"{self._settings.data_directory}/.lock"
@@ -147,51 +142,139 @@ class Node:
                 f"{self._settings.data_directory} is in use by another broker; stop it or choose another --data-dir"
             ) from None
 
-    def _broker(self, identity: Identity) -> Broker:
-        settings = self._settings
-        config = settings.config
-        assert self._topics is not None
-        assert self._groups is not None
-        return Broker(
-            settings=BrokerSettings(
-                node_id=settings.node_id,
-                host=settings.advertised_host,
-                port=settings.advertised_port,
-                cluster_id=identity.cluster_id,
-                partitions_per_topic=config["num.partitions"],
-                auto_create_topics=config["auto.create.topics.enable"],
-                max_fetch_bytes=config["fetch.max.bytes"],
-            ),
-            topics=self._topics,
-            producer_ids=ProducerIds(self._world.disk, settings.data_directory),
-            groups=self._groups,
-            clock=self._world.clock,
-            entropy=self._world.entropy,
-            async_disk=self._world.async_disk,
+    async def _join(self, incarnation: bytes) -> tuple[LocalDoor, MetadataTail]:
+        settings, config = self._settings, self._config
+        door = LocalDoor(
+            self._world,
+            coordinator_directory(settings),
+            settings.node_id,
+            uuid_to_text(incarnation),
+            config["broker.session.timeout.ms"],
+        )
+        door.open()
+        tail = MetadataTail(door)
+        defaults = Defaults(
+            partitions=config["num.partitions"],
+            replication_factor=config["default.replication.factor"],
+            allows_deletion=config["delete.topic.enable"],
+            given=settings.config.given,
+        )
+        snapshot_bytes = config["metadata.log.max.record.bytes.between.snapshots"]
+        self._membership = Membership(self._world, door, tail, defaults, snapshot_bytes)
+        await self._membership.join()
+        return door, tail
+
+    async def _identity(self, door: LocalDoor, known: DirectoryIdentity | None) -> Identity:
+        """Who this node is; its directory must belong to the coordinator's cluster."""
+        settings, world = self._settings, self._world
+        cluster_id = await door.cluster_id(known.cluster_id if known else uuid_to_text(new_uuid(world.entropy)))
+        own = known or create_identity(world.disk, settings.data_directory, settings.node_id, cluster_id, world.entropy)
+        if cluster_id != own.cluster_id:
+            raise ConfigError(
+                f"{settings.data_directory} belongs to cluster {own.cluster_id}, its coordinator to {cluster_id}; "
+                "use the coordinator it was made with, or another data directory"
+            )
+        directory_id = uuid_from_text(own.directory_id) if own.directory_id else bytes(16)
+        return Identity(settings.node_id, cluster_id, settings.advertised_host, settings.advertised_port, directory_id)
+
+    async def _serve_from(self, tail: MetadataTail, identity: Identity) -> Broker:
+        """Open the logs that the metadata gives this node, and bind the port they will be served on."""
+        membership, world = self._membership, self._world
+        assert membership is not None
+        logs = self._log_directory()
+        metrics = BrokerMetrics(self._registry, world.clock.monotonic_ms())
+        groups = GroupCoordinator(
+            Groups(_group_settings(self._settings.config), world.entropy.random_bytes), world.clock
+        )
+        broker = Broker(world, identity, self._config, logs, groups, metrics, membership)
+        self.broker = broker
+        broker.on_reconfigured = self._reconfigure
+        view = NodeView(broker, self._connections, self._memory, lambda: self._state, lambda: membership.is_controller)
+        register_broker_gauges(self._registry, view)
+        self._state = RECOVERY
+        logs.begin()
+        found = find_partitions(world.disk, logs.directory)
+        await membership.lead()
+        is_adopted = await self._adopt(found, tail.image)
+        broker.load(tail.image)
+        await open_replicas(world, broker, found, tail.image)
+        self._is_recovered = True
+        if is_adopted:
+            seen = [entry.producer_id for log in logs.logs for entry in log.producers.entries()]
+            await membership.submit(SkipProducerIdsRequest(max(seen, default=-1) + 1), 0)
+        warning = open_files_warning(self._settings.open_files_allowed, sum(len(log.segments) for log in logs.logs))
+        if warning is not None:
+            logger.warning("%s", warning)
+        tail.follow(broker.follow)
+        self._listener = await self._bind(broker)
+        if not identity.port:
+            broker.identity = replace(identity, port=self.port)
+        return broker
+
+    def _reconfigure(self, config: BrokerConfig) -> None:
+        self._connections.limits = connection_limits(config)
+
+    async def _adopt(self, found: list[Found], image: Image) -> bool:
+        """The first node of a cluster takes over the topics that lie in its directory."""
+        if image.offset >= 0:
+            return False
+        assert self._membership is not None
+        disk, directory = self._world.disk, self._settings.data_directory
+        topics = topics_to_adopt(disk, directory, found)
+        return bool(await self._membership.submit(AdoptRequest(self._settings.node_id, topics), 0))
+
+    def _log_directory(self) -> LogDirectory:
+        entropy = self._world.entropy
+        return LogDirectory(
+            self._world.disk,
+            self._settings.data_directory,
+            log_config(self._config, {}),
+            lambda bound: entropy.below(bound) if bound else 0,
+            min(files_kept_open(self._settings.open_files_allowed), DEFAULT_LIMIT),
         )
 
+    async def _bind(self, broker: Broker) -> Listener:
+        settings, config = self._settings, self._config
+        dispatcher = Dispatcher(routes_of(HANDLERS), broker, broker.metrics)
+        dispatcher.warm(HOT_APIS)
+        connection_settings = ConnectionSettings(
+            scratch=bytearray(SCRATCH_SIZE),
+            max_frame_size=config["socket.request.max.bytes"],
+            async_disk=self._world.async_disk,
+            poison_frames=config["penstock.poison.buffers"],
+            memory=self._memory,
+        )
+        return await self._world.net.listen(
+            settings.listen_host,
+            settings.listen_port,
+            lambda: ServerConnection(dispatcher, connection_settings, self._connections),
+        )
 
-def _log_config(config: Config) -> LogConfig:
-    roll_ms = config["log.roll.ms"]
-    jitter_ms = config["log.roll.jitter.ms"]
-    flush_ms = config["log.flush.interval.ms"]
-    if flush_ms is None:
-        flush_ms = config["log.flush.scheduler.interval.ms"]
-    return LogConfig(
-        segment_bytes=config["log.segment.bytes"],
-        segment_ms=config["log.roll.hours"] * 3_600_000 if roll_ms is None else roll_ms,
-        segment_jitter_ms=config["log.roll.jitter.hours"] * 3_600_000 if jitter_ms is None else jitter_ms,
-        index_interval_bytes=config["log.index.interval.bytes"],
-        max_index_bytes=config["log.index.size.max.bytes"],
-        deletes_old_segments="delete" in config["log.cleanup.policy"],
-        retention_ms=retention_ms(config),
-        retention_bytes=config["log.retention.bytes"],
-        flush_messages=config["log.flush.interval.messages"],
-        flush_ms=flush_ms,
-        producer_id_expiration_ms=config["producer.id.expiration.ms"],
-        uses_log_append_time=config["log.message.timestamp.type"] == "LogAppendTime",
-        max_message_bytes=config["message.max.bytes"],
-    )
+    def _start_upkeep(self, broker: Broker) -> None:
+        config = self._config
+        intervals = Intervals(
+            checkpoint_ms=config["log.flush.offset.checkpoint.interval.ms"],
+            retention_check_ms=config["log.retention.check.interval.ms"],
+            producer_check_ms=config["producer.id.expiration.check.interval.ms"],
+        )
+        upkeep = Upkeep(self._world, broker.logs, broker.replicas, broker.flushing, intervals)
+        loop = asyncio.get_running_loop()
+        self._upkeep = loop.create_task(upkeep.run())
+        self._ticking = loop.create_task(self._tick(broker))
+
+    async def _tick(self, broker: Broker) -> None:
+        """Rates are averages over time, so somebody has to count it."""
+        while True:
+            await asyncio.sleep(METRICS_TICK_SECONDS)
+            broker.metrics.fetch_session_evictions.count = broker.fetch_sessions.evictions
+            broker.metrics.tick(self._world.clock.monotonic_ms())
+
+    async def _open_endpoint(self) -> None:
+        """Before recovery, which may take long: whoever asks learns that this node lives and is not ready."""
+        port = self._config["penstock.metrics.port"]
+        if port:
+            self._endpoint = MetricsEndpoint(self._registry, lambda: self._state == RUNNING)
+            await self._endpoint.start(self._world.net, self._settings.listen_host, port)
 
 
 def _group_settings(config: Config) -> GroupSettings:

@@ -4,10 +4,12 @@ import asyncio
 import logging
 from dataclasses import dataclass, replace
 
-from penstock.broker.topics import Topics, report_cuts
+from penstock.broker.broker import Broker
+from penstock.broker.replicas import report_cuts
+from penstock.metadata.image import Image, TopicState
+from penstock.node.directories import Found, has_records
 from penstock.storage.loading import LogState
-from penstock.storage.log_config import LogConfig
-from penstock.storage.log_directory import LogDirectory, Unflushed
+from penstock.storage.log_directory import Unflushed
 from penstock.storage.recovery_task import TASK, decode_cuts, encode_task
 from penstock.world.workers import WorkerError
 from penstock.world.world import World
@@ -39,35 +41,63 @@ class Recovery:
         logger.info("recovering percent=%d remaining_s=%d", share * 100, remaining_s)
 
 
-async def open_topics(world: World, logs: LogDirectory, topics: Topics, config: LogConfig, workers: int) -> None:
-    """Open every topic that `topics` finds in the directory."""
-    found = topics.find()
-    states: dict[tuple[str, int], LogState] = {
-        (name, index): logs.state_of(name, index) for name, (_, indexes) in found.items() for index in indexes
+async def open_replicas(world: World, broker: Broker, found: list[Found], image: Image) -> None:
+    """Open the logs that the image gives this broker; a directory that is not one of them is not served."""
+    logs, node_id = broker.logs, broker.identity.node_id
+    wanted = {
+        (topic.name, partition.index): topic
+        for topic in image.topics.values()
+        for partition in topic.partitions
+        if node_id in partition.replicas
     }
-    doubtful = [] if logs.was_clean else [logs.unflushed(name, index) for name, index in states]
+    here = _settle(world, broker, found, wanted)
+    states = {key: logs.state_of(*key) if key in here else LogState() for key in wanted}
+    doubtful = [] if logs.was_clean else [logs.unflushed(*key) for key in here]
     recovery = Recovery(sum(one.size for one in doubtful), world.clock.monotonic_ms())
     large = [one for one in doubtful if one.size >= WORTH_A_WORKER_BYTES]
     if len(large) > 1:
         # One alone is recovered here, where its progress can be seen.
-        states |= await _recover_in_workers(world, logs, large, recovery, config, workers)
+        workers = broker.config["num.recovery.threads.per.data.dir"]
+        states |= await _recover_in_workers(world, broker, large, recovery, workers)
 
     def advance(size: int) -> None:
         recovery.advance(size, world.clock.monotonic_ms())
 
-    for name, (topic_id, indexes) in found.items():
-        topics.open(name, topic_id, {index: states[name, index] for index in indexes}, advance)
+    by_topic: dict[str, dict[int, LogState]] = {}
+    for (name, index), state in states.items():
+        by_topic.setdefault(name, {})[index] = state
+    for name, own in by_topic.items():
+        broker.replicas.open_existing(image.topics[name], own, advance)
+
+
+def _settle(
+    world: World, broker: Broker, found: list[Found], wanted: dict[tuple[str, int], TopicState]
+) -> list[tuple[str, int]]:
+    """The directories that can be opened; those of deleted topics are retired."""
+    here = []
+    for one in found:
+        topic = wanted.get((one.topic, one.index))
+        if topic is not None and one.topic_id in (None, topic.topic_id):
+            here.append((one.topic, one.index))
+        elif one.topic_id is None and has_records(world.disk, broker.logs.directory, one):
+            logger.error("not served directory=%s-%d, which belongs to no known topic", one.topic, one.index)
+        else:
+            logger.warning("retired directory=%s-%d, whose topic was deleted", one.topic, one.index)
+            broker.replicas.retire_directory(one.topic, one.index)
+    return here
 
 
 async def _recover_in_workers(
-    world: World, logs: LogDirectory, large: list[Unflushed], recovery: Recovery, config: LogConfig, workers: int
+    world: World, broker: Broker, large: list[Unflushed], recovery: Recovery, workers: int
 ) -> dict[tuple[str, int], LogState]:
     """Let workers recover the logs that take long; small ones are quicker done than a process is started."""
+    logs = broker.logs
     recovered: dict[tuple[str, int], LogState] = {}
     slots = asyncio.Semaphore(workers)
 
     async def recover(one: Unflushed) -> None:
         state = logs.state_of(one.topic, one.partition)
+        config = broker.log_config_of(one.topic)
         order = encode_task(logs.path(one.topic, one.partition), config, state, world.clock.now_ms())
         async with slots:
             try:

@@ -4,62 +4,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from socket import gethostname
 
-from penstock.model.broker_keys import BROKER_KEYS
-from penstock.model.config import Config, ConfigError, Key
-
-PENSTOCK_KEYS = (
-    # A view of a receive buffer that is kept too long reads these bytes instead of another request's.
-    Key("penstock.poison.buffers", "boolean", False),
-)
+from penstock.model.broker_keys import NODE_KEYS
+from penstock.model.config import Config, ConfigError
+from penstock.model.config_checks import config_fault
+from penstock.model.key_meanings import BROKER_MEANINGS
 
 EVERY_INTERFACE = ("", "0.0.0.0", "::")
 """Addresses to listen on that mean nothing to a client."""
 
 ENOUGH_OPEN_FILES = 1 << 20
 
-SERVED_KEYS = frozenset(
-    {
-        "advertised.listeners",
-        "auto.create.topics.enable",
-        "broker.id",
-        "fetch.max.bytes",
-        "group.initial.rebalance.delay.ms",
-        "group.max.session.timeout.ms",
-        "group.max.size",
-        "group.min.session.timeout.ms",
-        "listeners",
-        "log.dir",
-        "log.dirs",
-        "log.flush.interval.messages",
-        "log.flush.interval.ms",
-        "log.flush.offset.checkpoint.interval.ms",
-        "log.flush.scheduler.interval.ms",
-        "log.index.interval.bytes",
-        "log.index.size.max.bytes",
-        "log.message.timestamp.type",
-        "log.cleanup.policy",
-        "log.retention.bytes",
-        "log.retention.check.interval.ms",
-        "log.retention.hours",
-        "log.retention.minutes",
-        "log.retention.ms",
-        "log.roll.hours",
-        "log.roll.jitter.hours",
-        "log.roll.jitter.ms",
-        "log.roll.ms",
-        "log.segment.bytes",
-        "log.segment.delete.delay.ms",
-        "message.max.bytes",
-        "node.id",
-        "num.partitions",
-        "num.recovery.threads.per.data.dir",
-        "offset.metadata.max.bytes",
-        "producer.id.expiration.check.interval.ms",
-        "producer.id.expiration.ms",
-        "socket.request.max.bytes",
-        *(key.name for key in PENSTOCK_KEYS),
-    }
-)
+LOCAL = "local"
+COORDINATOR_DIRECTORY = "coordinator"
+
+SERVED_KEYS = frozenset(BROKER_MEANINGS)
 """Keys that change something here; the others are accepted with a warning."""
 
 
@@ -67,6 +25,8 @@ SERVED_KEYS = frozenset(
 class NodeSettings:
     data_directory: str
     node_id: int
+    coordinator: str
+    """Where the cluster's state lives: `local` or `zookeeper://host:port,host:port/path`."""
     listen_host: str
     listen_port: int
     advertised_host: str
@@ -78,7 +38,10 @@ class NodeSettings:
 
 def node_settings(given: Mapping[str, str], open_files_allowed: int = ENOUGH_OPEN_FILES) -> NodeSettings:
     """Check every given key and work out where to listen and where to keep data."""
-    config = Config((*BROKER_KEYS, *PENSTOCK_KEYS), given)
+    config = Config(NODE_KEYS, given)
+    fault = config_fault(config)
+    if fault is not None:
+        raise ConfigError(fault)
     host, port = _endpoint(config, "listeners")
     advertised_host, advertised_port = (
         _endpoint(config, "advertised.listeners") if config["advertised.listeners"] else (host, port)
@@ -86,6 +49,7 @@ def node_settings(given: Mapping[str, str], open_files_allowed: int = ENOUGH_OPE
     return NodeSettings(
         data_directory=_data_directory(config),
         node_id=_node_id(config),
+        coordinator=_coordinator(config),
         listen_host=host,
         listen_port=port,
         advertised_host=gethostname() if advertised_host in EVERY_INTERFACE else advertised_host,
@@ -95,21 +59,17 @@ def node_settings(given: Mapping[str, str], open_files_allowed: int = ENOUGH_OPE
     )
 
 
-def retention_ms(config: Config) -> int:
-    """How long records are kept: milliseconds win over minutes, minutes over hours; below 0 is for ever."""
-    for key, unit_ms in (
-        ("log.retention.ms", 1),
-        ("log.retention.minutes", 60_000),
-        ("log.retention.hours", 3_600_000),
-    ):
-        if config[key] is not None:
-            return -1 if config[key] < 0 else int(config[key]) * unit_ms
-    raise AssertionError("log.retention.hours has a default")
+def coordinator_directory(settings: NodeSettings) -> str:
+    """Where the local coordinator keeps its files; ConfigError for a coordinator of another kind."""
+    kind, _, directory = settings.coordinator.partition(":")
+    if kind != LOCAL:
+        raise ConfigError(f"the coordinator {settings.coordinator} is not served yet; use local or local:DIR")
+    return directory or f"{settings.data_directory}/{COORDINATOR_DIRECTORY}"
 
 
 def without_meaning(config: Config) -> list[str]:
     """Keys that were given and that nothing here reads."""
-    return sorted(config.given - SERVED_KEYS)
+    return sorted(set(config.given) - SERVED_KEYS)
 
 
 def _data_directory(config: Config) -> str:
@@ -124,6 +84,11 @@ def _node_id(config: Config) -> int:
     if node_id < 0:
         raise ConfigError(f"node.id must be at least 0, not {node_id}")
     return int(node_id)
+
+
+def _coordinator(config: Config) -> str:
+    """A file of the ZooKeeper era chooses its coordinator by naming the ensemble."""
+    return f"zookeeper://{config['zookeeper.connect']}" if config["zookeeper.connect"] else LOCAL
 
 
 def _endpoint(config: Config, key: str) -> tuple[str, int]:

@@ -8,6 +8,7 @@ from penstock.records.batch import (
     iter_batches,
     parse_produced,
     patch_header,
+    with_codec,
     with_log_append_time,
     with_max_timestamp,
 )
@@ -26,7 +27,7 @@ from penstock.records.errors import (
     RecordsError,
     UnsupportedCompression,
 )
-from penstock.records.kernel import COMPILED, scan
+from penstock.records.kernel import COMPILED, find_unfit, scan
 from penstock.records.record import Record, RecordInput, Scan
 
 __all__ = [
@@ -35,7 +36,7 @@ __all__ = [
     "Codec",  # none, gzip, snappy, lz4, zstd
     "ControlRecord",  # a control record taken apart
     "ControlType",  # what a control record says
-    "CorruptBatch",  # damaged bytes: CORRUPT_MESSAGE
+    "CorruptBatch",  # damaged bytes: CORRUPT_MESSAGE, or INVALID_RECORD if the checksum is right
     "DecompressedTooLarge",  # more than the bound: MESSAGE_TOO_LARGE
     "InvalidRecord",  # against the rules: INVALID_RECORD
     "Record",  # offset, timestamp_ms, key, value, headers
@@ -47,11 +48,13 @@ __all__ = [
     "compress",  # a record section to a compressed block
     "decompress",  # and back, within a bound
     "end_transaction_marker",  # the batch that commits or aborts
+    "find_unfit",  # the records that a topic's rules refuse
     "iter_batches",  # the whole batches in fetched or stored bytes
     "parse_control_record",  # a record of a control batch, read
     "parse_produced",  # the one batch of a produce request, checked
     "patch_header",  # the 16 bytes a broker writes instead of the producer's
     "scan",  # check the structure of an uncompressed record section
+    "with_codec",  # a batch with its records compressed otherwise
     "with_log_append_time",  # a batch stamped with the broker's time
-    "with_max_timestamp",  # a batch with its maximum timestamp put right
+    "with_max_timestamp",  # a batch with its records' own timestamps, the maximum put right
 ]

@@ -4,6 +4,9 @@ from penstock.model.buffers import Buffer
 from penstock.records.record import Columns, Part, Record, RecordInput, Scan
 
 def scan(body: Buffer, count: int, list_null_keys: bool = False) -> Scan: ...
+def find_unfit(
+    body: Buffer, count: int, base_timestamp: int, earliest_ms: int, latest_ms: int, needs_keys: bool, limit: int
+) -> list[tuple[int, int | None]]: ...
 def encode(
     records: Sequence[RecordInput], base_timestamp: int, offset_deltas: Sequence[int] | None = None
 ) -> bytes: ...

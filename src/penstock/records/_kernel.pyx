@@ -16,7 +16,7 @@ from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_
 from libc.string cimport memcpy, memset
 
 from penstock.records.errors import CorruptBatch
-from penstock.records.record import SMALLEST_RECORD, BinaryColumn, Columns, Record, Scan
+from penstock.records.record import NO_TIMESTAMP, SMALLEST_RECORD, BinaryColumn, Columns, Record, Scan
 
 cdef extern from "Python.h":
     ctypedef struct PyTypeObject:
@@ -42,7 +42,9 @@ cdef extern from *:
     void forget_hash "FORGET_HASH"(object row)
 
 cdef Py_ssize_t smallest_record = SMALLEST_RECORD
+cdef int64_t no_timestamp = NO_TIMESTAMP
 cdef object record_type = Record
+cdef object scan_type = Scan
 cdef tuple no_headers = ()
 # The first guess at a record's encoded size; the buffer doubles where it falls short.
 cdef Py_ssize_t guessed_record_size = 128
@@ -74,7 +76,7 @@ def scan(body, Py_ssize_t count, bint list_null_keys=False):
     cdef const uint8_t* end
     cdef int32_t first = 0
     cdef bint is_consecutive = True
-    cdef int64_t max_timestamp = 0
+    cdef int64_t min_timestamp = 0, max_timestamp = 0
     cdef Py_ssize_t index, max_index = -1, null_keys = 0
     cdef list null_key_indexes = []
     PyObject_GetBuffer(body, &view, PyBUF_SIMPLE)
@@ -92,6 +94,8 @@ def scan(body, Py_ssize_t count, bint list_null_keys=False):
             if record.timestamp_delta > max_timestamp or max_index < 0:
                 max_timestamp = record.timestamp_delta
                 max_index = index
+            if record.timestamp_delta < min_timestamp or index == 0:
+                min_timestamp = record.timestamp_delta
             if record.key.size < 0:
                 null_keys += 1
                 if list_null_keys:
@@ -101,9 +105,59 @@ def scan(body, Py_ssize_t count, bint list_null_keys=False):
         check_end(at, end)
     finally:
         PyBuffer_Release(&view)
-    return Scan(
-        count, first, record.offset_delta, is_consecutive, max_timestamp, max_index, null_keys, null_key_indexes
+    return new_row(
+        scan_type,
+        (
+            count,
+            first,
+            record.offset_delta,
+            is_consecutive,
+            min_timestamp,
+            max_timestamp,
+            max_index,
+            null_keys,
+            null_key_indexes,
+        ),
     )
+
+
+def find_unfit(
+    body,
+    Py_ssize_t count,
+    int64_t base_timestamp,
+    int64_t earliest_ms,
+    int64_t latest_ms,
+    bint needs_keys,
+    Py_ssize_t limit,
+):
+    """The records that a topic refuses, up to a limit: (index, None) without a key, else (index, timestamp).
+
+    The body is one that `scan` has passed.
+    """
+    cdef Py_buffer view
+    cdef Parsed record
+    cdef const uint8_t* at
+    cdef const uint8_t* end
+    cdef Py_ssize_t index
+    cdef int64_t timestamp_ms
+    cdef list unfit = []
+    PyObject_GetBuffer(body, &view, PyBUF_SIMPLE)
+    try:
+        check_count(count, view.len)
+        at = <const uint8_t*>view.buf
+        end = at + view.len
+        for index in range(count):
+            at = next_record(at, end, index, &record)
+            timestamp_ms = add(base_timestamp, record.timestamp_delta)
+            if needs_keys and record.key.size < 0:
+                unfit.append((index, None))
+            elif timestamp_ms != no_timestamp and not earliest_ms <= timestamp_ms <= latest_ms:
+                unfit.append((index, timestamp_ms))
+            if len(unfit) >= limit:
+                break
+    finally:
+        PyBuffer_Release(&view)
+    return unfit
 
 
 def encode(records, int64_t base_timestamp, offset_deltas=None):
@@ -352,6 +406,16 @@ cdef int refuse(Py_ssize_t index, const char* reason) except -1:
 
 
 # Records as objects
+
+
+cdef object new_row(object row_type, tuple fields):
+    """A NamedTuple of these fields; the constructor that Python generates takes several times as long."""
+    cdef Py_ssize_t position, size = PyTuple_GET_SIZE(fields)
+    cdef object row = PyType_GenericAlloc(<PyTypeObject*>row_type, size)
+    forget_hash(row)
+    for position in range(size):
+        set_item(row, position, <object>PyTuple_GET_ITEM(fields, position))
+    return row
 
 
 cdef inline object new_record(int64_t offset, object timestamp, object key, object value, tuple headers):

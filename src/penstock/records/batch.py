@@ -7,7 +7,7 @@ from typing import NoReturn
 from crc32c import crc32c
 
 from penstock.model.buffers import Buffer
-from penstock.records.compression import MAX_DECOMPRESSED_BYTES, Codec, codec_of, decompress
+from penstock.records.compression import MAX_DECOMPRESSED_BYTES, Codec, codec_of, compress, decompress
 from penstock.records.errors import CorruptBatch, InvalidRecord
 from penstock.records.kernel import decode
 from penstock.records.record import Record
@@ -26,6 +26,8 @@ TIMESTAMP_TYPE_BIT = 0x08
 TRANSACTIONAL_BIT = 0x10
 CONTROL_BIT = 0x20
 DELETE_HORIZON_BIT = 0x40
+# The delete horizon is the cleaner's to set, and a batch written anew has none.
+_BITS_BESIDE_CODEC = TIMESTAMP_TYPE_BIT | TRANSACTIONAL_BIT | CONTROL_BIT
 
 HEADER = Struct(">qiibIhiqqqhii")
 _PATCH = Struct(">qii")
@@ -236,8 +238,18 @@ def with_log_append_time(view: BatchView, now_ms: int) -> bytes:
 
 
 def with_max_timestamp(view: BatchView, max_timestamp: int) -> bytes:
-    """The batch with its maximum timestamp put right; a leader does not believe the producer's."""
-    return _with_timestamp(view, view.attributes, max_timestamp)
+    """The batch with its records' own timestamps and their maximum; a leader does not believe the producer's."""
+    return _with_timestamp(view, view.attributes & ~TIMESTAMP_TYPE_BIT, max_timestamp)
+
+
+def with_codec(view: BatchView, body: Buffer, codec: Codec, level: int | None = None) -> bytes:
+    """The batch with its record section, given uncompressed, stored by a codec; what the header says stays."""
+    section = compress(codec, body, level)
+    header = bytearray(memoryview(view.buffer)[view.start : view.start + HEADER_SIZE])
+    header[8:12] = (HEADER_SIZE - LENGTH_OVERHEAD + len(section)).to_bytes(4)
+    header[21:23] = (view.attributes & _BITS_BESIDE_CODEC | codec).to_bytes(2)
+    header[17:CRC_START] = crc32c(section, crc32c(memoryview(header)[CRC_START:])).to_bytes(4)
+    return b"".join((header, section))
 
 
 def _with_timestamp(view: BatchView, attributes: int, max_timestamp: int) -> bytes:

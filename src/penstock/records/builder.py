@@ -24,9 +24,8 @@ from penstock.records.batch import (
 from penstock.records.compression import Codec, compress
 from penstock.records.errors import InvalidRecord
 from penstock.records.kernel import encode
-from penstock.records.record import Record, RecordInput
+from penstock.records.record import NO_TIMESTAMP, Record, RecordInput
 
-NO_TIMESTAMP = -1
 NO_EPOCH = -1
 
 _CONTROL_KEY = Struct(">hh")

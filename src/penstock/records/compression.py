@@ -13,6 +13,8 @@ from penstock.records.errors import CorruptBatch, DecompressedTooLarge, Unsuppor
 # What a reader allows a batch to grow to where nothing else bounds it: far above Kafka's default batch of 1 MiB.
 MAX_DECOMPRESSED_BYTES: Final = 128 << 20
 
+CODEC_BITS: Final = 0x07
+
 
 class Codec(IntEnum):
     """The low three bits of a batch's attributes."""
@@ -26,9 +28,9 @@ class Codec(IntEnum):
 
 def codec_of(attributes: int) -> Codec:
     """The codec that a batch's attributes name."""
-    codec = _CODECS.get(attributes & 0x07)
+    codec = _CODECS.get(attributes & CODEC_BITS)
     if codec is None:
-        raise UnsupportedCompression(f"no compression codec has the number {attributes & 0x07}")
+        raise UnsupportedCompression(f"no compression codec has the number {attributes & CODEC_BITS}")
     return codec
 
 
@@ -159,18 +161,27 @@ _LZ4_END = bytes(4)
 def _compress_lz4(data: Buffer, level: int | None) -> bytes:
     parts: list[Buffer] = [_LZ4_HEADER]
     for chunk in _chunks(data, _LZ4_BLOCK):
-        if level is None:
-            block = bytes(cramjam.lz4.compress_block(chunk, store_size=False))
-        else:
-            block = bytes(
-                cramjam.lz4.compress_block(chunk, mode="high_compression", compression=level, store_size=False)
-            )
-        if len(block) < len(chunk):
-            parts += (len(block).to_bytes(4, "little"), block)
-        else:
-            parts += ((len(chunk) | _LZ4_STORED).to_bytes(4, "little"), chunk)
+        parts += _lz4_block(chunk) if level is None else (_lz4_block_at(chunk, level),)
     parts.append(_LZ4_END)
     return b"".join(parts)
+
+
+def _lz4_block(chunk: memoryview) -> tuple[Buffer, Buffer]:
+    block = bytes(cramjam.lz4.compress_block(chunk, store_size=False))
+    if len(block) < len(chunk):
+        return len(block).to_bytes(4, "little"), block
+    return (len(chunk) | _LZ4_STORED).to_bytes(4, "little"), chunk
+
+
+def _lz4_block_at(chunk: memoryview, level: int) -> Buffer:
+    """The only block of a frame of the library's, which knows levels for frames alone; nothing comes before it to link.
+
+    Around it are a header as long as ours, two checksums and the end.
+    """
+    frame = memoryview(cramjam.lz4.compress(chunk, level=level))
+    block = frame[len(_LZ4_HEADER) : -3 * len(_LZ4_END)]
+    assert int.from_bytes(block[:4], "little") & ~_LZ4_STORED == len(block) - 4, "more than one block"
+    return block
 
 
 def _compress_gzip(data: Buffer, level: int | None) -> bytes:

@@ -8,7 +8,8 @@ class RecordsError(Exception):
 class CorruptBatch(RecordsError):
     """Bytes that are not what their header says: lengths, checksum, compression, record structure.
 
-    A broker answers CORRUPT_MESSAGE (2); the client may send the batch again.
+    A broker answers CORRUPT_MESSAGE (2), and the client may send the batch again; but INVALID_RECORD where the checksum
+    is right, since then the client itself wrote what cannot be read.
     """
 
 

@@ -3,11 +3,11 @@
 import logging
 
 try:
-    from penstock.records._kernel import decode, decode_columns, encode, scan
+    from penstock.records._kernel import decode, decode_columns, encode, find_unfit, scan
 
     COMPILED = True
 except ImportError:
-    from penstock.records.pure import decode, decode_columns, encode, scan
+    from penstock.records.pure import decode, decode_columns, encode, find_unfit, scan
 
     COMPILED = False
     logging.getLogger("penstock.records").warning(
@@ -15,4 +15,4 @@ except ImportError:
         "install a C compiler and reinstall penstock to build it"
     )
 
-__all__ = ["COMPILED", "decode", "decode_columns", "encode", "scan"]
+__all__ = ["COMPILED", "decode", "decode_columns", "encode", "find_unfit", "scan"]

@@ -8,6 +8,7 @@ from typing import NoReturn, TypeAlias
 from penstock.model.buffers import Buffer
 from penstock.records.errors import CorruptBatch
 from penstock.records.record import (
+    NO_TIMESTAMP,
     SMALLEST_RECORD,
     BinaryColumn,
     Columns,
@@ -38,6 +39,7 @@ def scan(body: Buffer, count: int, list_null_keys: bool = False) -> Scan:
     """Check the structure of every record of an uncompressed section, and sum up what a broker asks of it."""
     first = last = 0
     is_consecutive = True
+    min_timestamp = _MAX_INT64
     max_timestamp = _MIN_INT64
     max_index = -1
     null_keys: list[int] = []
@@ -50,12 +52,31 @@ def scan(body: Buffer, count: int, list_null_keys: bool = False) -> Scan:
         if timestamp_delta > max_timestamp or max_index < 0:
             max_timestamp = timestamp_delta
             max_index = index
+        min_timestamp = min(min_timestamp, timestamp_delta)
         if key is None:
             null_keys.append(index)
     if not count:
-        return Scan(0, 0, -1, True, 0, -1, 0, [])
+        return Scan(0, 0, -1, True, 0, 0, -1, 0, [])
     listed = null_keys if list_null_keys else []
-    return Scan(count, first, last, is_consecutive, max_timestamp, max_index, len(null_keys), listed)
+    return Scan(count, first, last, is_consecutive, min_timestamp, max_timestamp, max_index, len(null_keys), listed)
+
+
+def find_unfit(
+    body: Buffer, count: int, base_timestamp: int, earliest_ms: int, latest_ms: int, needs_keys: bool, limit: int
+) -> list[tuple[int, int | None]]:
+    """The records that a topic refuses, up to a limit: (index, None) without a key, else (index, timestamp).
+
+    The body is one that `scan` has passed.
+    """
+    unfit: list[tuple[int, int | None]] = []
+    for index, (_, timestamp_ms, key, _, _) in enumerate(_rows(body, count, 0, base_timestamp)):
+        if needs_keys and key is None:
+            unfit.append((index, None))
+        elif timestamp_ms != NO_TIMESTAMP and not earliest_ms <= timestamp_ms <= latest_ms:
+            unfit.append((index, timestamp_ms))
+        if len(unfit) >= limit:
+            break
+    return unfit
 
 
 def encode(records: Sequence[RecordInput], base_timestamp: int, offset_deltas: Sequence[int] | None = None) -> bytes:

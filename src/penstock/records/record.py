@@ -14,6 +14,9 @@ RecordInput: TypeAlias = tuple[int, Buffer | None, Buffer | None, Sequence[Heade
 # Length, attributes, timestamp delta, offset delta, key length, value length and header count take one byte each.
 SMALLEST_RECORD = 7
 
+NO_TIMESTAMP = -1
+"""What a record says that was given no time; no bound applies to it."""
+
 
 class Record(NamedTuple):
     """One record as a consumer sees it."""
@@ -33,6 +36,7 @@ class Scan(NamedTuple):
     last_offset_delta: int
     is_consecutive: bool
     """Whether the offset deltas are exactly 0, 1, 2, ..."""
+    min_timestamp_delta: int
     max_timestamp_delta: int
     max_timestamp_index: int
     """Index of the first record with the largest timestamp; -1 if there are no records."""

@@ -15,6 +15,7 @@ from penstock.sim.trace import NANOSECONDS_PER_MS, Trace
 from penstock.world.disk import File
 
 EPOCH_MS: Final = 1_700_000_000_000
+UNLIMITED_BYTES: Final = 1 << 40
 READ_DELAY_US: Final = (50, 5_000)
 SYNC_DELAY_US: Final = (200, 20_000)
 
@@ -27,8 +28,10 @@ class SimDisk:
         self._trace = trace
         self._chance = chance
 
-    def open(self, path: str, *, create: bool = False) -> "SimFile":
+    def open(self, path: str, *, create: bool = False, exclusive: bool = False) -> "SimFile":
         self.operate("open", path)
+        if exclusive and self.file_system.has(path):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
         return SimFile(self, path, self.file_system.open_file(path, create=create))
 
     def names(self, path: str) -> list[str]:
@@ -37,11 +40,18 @@ class SimDisk:
 
     def exists(self, path: str) -> bool:
         self.operate("exists", path)
-        try:
-            self.file_system.find(path)
-        except (FileNotFoundError, NotADirectoryError):
-            return False
-        return True
+        return self.file_system.has(path)
+
+    def absolute(self, path: str) -> str:
+        return path
+
+    def space(self, path: str) -> tuple[int, int]:
+        used, capacity = self.file_system.used, self.file_system.capacity
+        total = UNLIMITED_BYTES if capacity is None else capacity
+        return total, max(total - used, 0)
+
+    def network_file_system(self, path: str) -> str | None:
+        return None
 
     def make_directories(self, path: str) -> None:
         self.operate("make_directories", path)

@@ -74,6 +74,13 @@ class FileSystem:
             node = node.entries[name]
         return node
 
+    def has(self, path: str) -> bool:
+        try:
+            self.find(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
+
     def find_directory(self, path: str) -> Directory:
         node = self.find(path)
         if not isinstance(node, Directory):

@@ -13,6 +13,7 @@ from penstock.sim.links import LATENCY_US, LOOPBACK_LATENCY_US, Link
 from penstock.sim.loop import SimLoop
 from penstock.sim.stream import SimTransport
 from penstock.sim.trace import Trace
+from penstock.world.net import BACKLOG
 
 SYN_RETRIES_S: Final = (1, 2, 4, 8, 16, 32)
 FIRST_EPHEMERAL_PORT: Final = 32_768
@@ -28,6 +29,7 @@ class SimListener:
     ) -> None:
         self.owner = owner
         self.loopback_only = loopback_only
+        self.is_started = False
         self._network = network
         self._port = port
         self._factory = factory
@@ -35,6 +37,10 @@ class SimListener:
     @property
     def port(self) -> int:
         return self._port
+
+    async def start(self) -> None:
+        self.owner.check()
+        self.is_started = True
 
     def close(self) -> None:
         if self._network.listeners.get((self.owner.host, self._port)) is self:
@@ -51,7 +57,10 @@ class SimNet:
         self._network = network
         self._incarnation = incarnation
 
-    async def listen(self, host: str, port: int, connection_factory: ConnectionFactory) -> SimListener:
+    async def listen(
+        self, host: str, port: int, connection_factory: ConnectionFactory, backlog: int = BACKLOG
+    ) -> SimListener:
+        """A backlog never fills up here: connections are accepted as they arrive."""
         self._incarnation.check()
         return self._network.listen(self._incarnation, host, port, connection_factory)
 
@@ -162,7 +171,7 @@ class SimNetwork:
         await self._reach(target, there, back)
         await asyncio.sleep(there.latency_ns() / 1e9)
         listener = self.listeners.get((target, port))
-        if listener is None or (listener.loopback_only and target != client.host):
+        if listener is None or not listener.is_started or (listener.loopback_only and target != client.host):
             await asyncio.sleep(back.latency_ns() / 1e9)
             raise ConnectionRefusedError(errno.ECONNREFUSED, f"{os.strerror(errno.ECONNREFUSED)}: {host}:{port}")
         here = self._make_pair(client, listener, there, back)

@@ -66,6 +66,9 @@ class SimClock:
     def monotonic_ms(self) -> int:
         return (self._loop.now_ns - self._machine.boot_ns) // NANOSECONDS_PER_MS
 
+    def perf_ns(self) -> int:
+        return self._loop.now_ns
+
 
 class SimEntropy:
     def __init__(self, chance: random.Random) -> None:

@@ -6,8 +6,8 @@ from penstock.storage.formats import CorruptFile
 from penstock.world.disk import Disk
 
 
-def write_atomically(disk: Disk, directory: str, name: str, text: str) -> None:
-    """Readers see the old text or the new one, also after a power cut."""
+def write_atomically(disk: Disk, directory: str, name: str, text: str, *, durable: bool = True) -> None:
+    """Readers see the old text or the new one; if durable also after a power cut, which may else leave any."""
     path = f"{directory}/{name}"
     temporary = f"{path}.tmp"
     if disk.exists(temporary):
@@ -17,11 +17,13 @@ def write_atomically(disk: Disk, directory: str, name: str, text: str) -> None:
         data = text.encode()
         if file.append([data]) != len(data):
             raise OSError(f"{temporary}: the disk took only a part of {len(data)} bytes")
-        file.sync()
+        if durable:
+            file.sync()
     finally:
         file.close()
     disk.rename(temporary, path)
-    disk.sync_directory(directory)
+    if durable:
+        disk.sync_directory(directory)
 
 
 def read_text(disk: Disk, directory: str, name: str) -> str | None:

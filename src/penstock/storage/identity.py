@@ -18,13 +18,11 @@ class Identity:
     directory_id: str
 
 
-def load_or_create_identity(disk: Disk, directory: str, node_id: int, entropy: Entropy) -> Identity:
-    """The directory's identity; ConfigError when it is another node's."""
+def load_identity(disk: Disk, directory: str, node_id: int) -> Identity | None:
+    """The directory's identity, if it has one; ConfigError when it is another node's."""
     text = read_text(disk, directory, FILE_NAME)
     if text is None:
-        identity = Identity(uuid_to_text(new_uuid(entropy)), node_id, uuid_to_text(new_uuid(entropy)))
-        write_atomically(disk, directory, FILE_NAME, _as_text(identity))
-        return identity
+        return None
     properties = parse_properties(text)
     try:
         found = Identity(properties["cluster.id"], int(properties["node.id"]), properties.get("directory.id", ""))
@@ -35,6 +33,12 @@ def load_or_create_identity(disk: Disk, directory: str, node_id: int, entropy: E
             f"{directory} belongs to node {found.node_id}; start it with that id or use another directory"
         )
     return found
+
+
+def create_identity(disk: Disk, directory: str, node_id: int, cluster_id: str, entropy: Entropy) -> Identity:
+    identity = Identity(cluster_id, node_id, uuid_to_text(new_uuid(entropy)))
+    write_atomically(disk, directory, FILE_NAME, _as_text(identity))
+    return identity
 
 
 def new_uuid(entropy: Entropy) -> bytes:

@@ -19,12 +19,17 @@ class EpochStart:
 
 
 class LeaderEpochs:
-    """Epochs and their first offsets, both ascending; every change is on disk when it returns."""
+    """Epochs and their first offsets, both ascending.
+
+    A new epoch is written down with the next flush: until then the batches that begin it are not flushed either, and
+    recovery finds it in them. What is cut off is written down at once.
+    """
 
     def __init__(self, disk: Disk, directory: str) -> None:
         self._disk = disk
         self._directory = directory
         self._entries: list[EpochStart] = []
+        self._is_written = True
 
     @property
     def entries(self) -> tuple[EpochStart, ...]:
@@ -39,20 +44,13 @@ class LeaderEpochs:
         text = read_text(self._disk, self._directory, FILE_NAME)
         self._entries = [] if not text else _parse(text)
 
-    def assign(self, epoch: int, start_offset: int, *, durable: bool = True) -> None:
+    def assign(self, epoch: int, start_offset: int) -> None:
         """Note that an epoch begins at an offset; what contradicts it gives way."""
         if self._entries and self._entries[-1].epoch == epoch and start_offset >= self._entries[-1].start_offset:
             return
-        before = self._entries
-        kept = [entry for entry in before if entry.epoch < epoch and entry.start_offset < start_offset]
+        kept = [entry for entry in self._entries if entry.epoch < epoch and entry.start_offset < start_offset]
         self._entries = [*kept, EpochStart(epoch, start_offset)]
-        if durable:
-            try:
-                self.write()
-            except OSError:
-                # What is not on disk is not known either, so that the next append tries again.
-                self._entries = before
-                raise
+        self._is_written = False
 
     def epoch_at(self, offset: int) -> int:
         """The epoch an offset was written in."""
@@ -91,9 +89,14 @@ class LeaderEpochs:
             self._entries = []
             self.write()
 
+    def write_if_changed(self) -> None:
+        if not self._is_written:
+            self.write()
+
     def write(self) -> None:
         lines = ["0", str(len(self._entries)), *(f"{entry.epoch} {entry.start_offset}" for entry in self._entries)]
         write_atomically(self._disk, self._directory, FILE_NAME, "\n".join(lines) + "\n")
+        self._is_written = True
 
 
 def _parse(text: str) -> list[EpochStart]:

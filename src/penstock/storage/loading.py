@@ -62,6 +62,7 @@ def open_log(
     # An empty one is false, and the one that all logs share begins empty.
     files = OpenFiles(disk) if files is None else files
     opening = Opening(disk, files, directory, config, state or LogState(), now_ms, jitter, progress)
+    is_new = not disk.exists(directory)
     disk.make_directories(directory)
     settle_leftovers(disk, directory)
     epochs = _load_epochs(opening)
@@ -78,6 +79,7 @@ def open_log(
         snapshots=snapshots,
         jitter=jitter,
     )
+    log.is_new = is_new
     log.start_offset = max(opening.state.start_offset, segments[0].base_offset)
     epochs.truncate_end(log.end_offset)
     epochs.truncate_start(log.start_offset)
@@ -166,7 +168,9 @@ def _load_segments(opening: Opening, epochs: LeaderEpochs) -> list[Segment]:
         is_unflushed = not state.was_clean and (not later or later[0].base_offset >= state.recovery_point)
         if not is_unflushed and _is_trusted(opening, segment, is_last=not later):
             continue
-        cut = _recover(opening, segments[:number], segment, epochs)
+        # What was not flushed yet was not compacted either.
+        may_have_gaps = opening.config.is_compacted or not is_unflushed
+        cut = _recover(opening, segments[:number], segment, epochs, may_have_gaps=may_have_gaps)
         if cut is None and later and is_unflushed:
             cut = _hole(opening, segment, later)
         if cut is not None:
@@ -210,7 +214,9 @@ def _is_trusted(opening: Opening, segment: Segment, *, is_last: bool) -> bool:
     return True
 
 
-def _recover(opening: Opening, before: list[Segment], segment: Segment, epochs: LeaderEpochs) -> Cut | None:
+def _recover(
+    opening: Opening, before: list[Segment], segment: Segment, epochs: LeaderEpochs, *, may_have_gaps: bool
+) -> Cut | None:
     """Recover a segment with the producers as they were at its beginning, and snapshot them at its end."""
     producers = Producers()
     snapshots = ProducerSnapshots(opening.disk, opening.directory)
@@ -224,7 +230,7 @@ def _recover(opening: Opening, before: list[Segment], segment: Segment, epochs: 
         opening.now_ms,
         opening.config,
     )
-    cut = recover_segment(segment, epochs, producers, opening.progress)
+    cut = recover_segment(segment, epochs, producers, opening.progress, may_have_gaps=may_have_gaps)
     epochs.write()
     snapshots.take(producers)
     if cut is not None:

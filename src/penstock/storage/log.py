@@ -3,7 +3,6 @@
 import logging
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from penstock.model.errors import KafkaStorageError, OffsetOutOfRange, RecordListTooLarge
 from penstock.records import BatchView, RecordsError, patch_header
@@ -11,46 +10,18 @@ from penstock.storage.formats import AbortedTransaction, CorruptFile
 from penstock.storage.leader_epochs import LeaderEpochs
 from penstock.storage.log_config import LogConfig
 from penstock.storage.open_files import OpenFiles
+from penstock.storage.outcomes import Appended, FlushDue, FoundRecord
 from penstock.storage.producer_snapshots import ProducerSnapshots
 from penstock.storage.producers import NO_PRODUCER, AppendedBatch, EndMarker, Origin, Producers
 from penstock.storage.replay import end_marker, note_producer, replay_producers
 from penstock.storage.retention import below_start, over_size, too_old
 from penstock.storage.segment import Segment
-from penstock.world.disk import Disk, File, FileRange
+from penstock.world.disk import Disk, FileRange
 
 logger = logging.getLogger(__name__)
 
 EPOCH_BUMPING_TRANSACTIONS = 2
 """Since this version of transactions an end marker carries a bumped epoch (KIP-890)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Appended:
-    """Where a batch came to lie; a duplicate lies where it was appended first."""
-
-    base_offset: int
-    last_offset: int
-    is_duplicate: bool = False
-    is_flush_due: bool = False
-    """Whether the configuration wants this on the device before it is acknowledged."""
-
-
-@dataclass(frozen=True, slots=True)
-class FlushDue:
-    """System calls that bring a log up to an offset to the device, to be made off the event loop."""
-
-    directory: str
-    files: list[File]
-    end_offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class FoundRecord:
-    """The answer to a question about time."""
-
-    offset: int
-    timestamp_ms: int
-    leader_epoch: int
 
 
 READ_ERRORS = (OSError, RecordsError, CorruptFile)
@@ -106,6 +77,8 @@ class Log:
         self.recovery_point = 0
         self._unflushed_since_ms: int | None = None
         self._retired_paths: list[str] = []
+        self.is_new = False
+        """Whether the directory itself was made since the last flush."""
 
     @property
     def directory(self) -> str:
@@ -245,7 +218,7 @@ class Log:
         """Whether a closed segment is not on the device yet; it should be soon, though nobody waits for it."""
         return self._failure is None and self.recovery_point < self.active.base_offset
 
-    def begin_flush(self) -> "FlushDue":
+    def begin_flush(self) -> FlushDue:
         """The files that must be synced to make everything appended so far durable."""
         self._refuse_if_failed()
         # A segment that was closed right at the recovery point has new indexes since.
@@ -256,11 +229,18 @@ class Log:
             files += [self._snapshots.file(offset) for offset in self._snapshots.offsets if offset >= base_offset]
         except OSError as error:
             raise KafkaStorageError(f"cannot flush {self._directory}: {error}") from error
+        try:
+            self.epochs.write_if_changed()
+        except OSError as error:
+            self.fail_flush(error)
+            raise KafkaStorageError(f"cannot flush {self._directory}: {error}") from error
         self._unflushed_since_ms = None
-        return FlushDue(self._directory, files, self.end_offset)
+        parent = (self._directory.rpartition("/")[0] or ".",) if self.is_new else ()
+        return FlushDue((self._directory, *parent), files, self.end_offset)
 
-    def end_flush(self, flushed: "FlushDue") -> None:
+    def end_flush(self, flushed: FlushDue) -> None:
         self.recovery_point = max(self.recovery_point, min(flushed.end_offset, self.end_offset))
+        self.is_new = False
 
     def fail_flush(self, error: OSError) -> None:
         """A failed sync is never repeated: the pages it covered may be gone, and a second one would not say so."""
@@ -272,7 +252,8 @@ class Log:
         try:
             for file in due.files:
                 file.sync()
-            self._disk.sync_directory(self._directory)
+            for directory in due.directories:
+                self._disk.sync_directory(directory)
         except OSError as error:
             self.fail_flush(error)
             raise KafkaStorageError(f"cannot flush {self._directory}: {error}") from error
@@ -288,6 +269,12 @@ class Log:
         finally:
             for segment in self._segments:
                 segment.close()
+
+    def abandon(self) -> None:
+        """Let go of every file without writing anything more: the log is deleted."""
+        self._failure = "the log was deleted"
+        for segment in self._segments:
+            segment.close()
 
     # Reading
 
@@ -468,6 +455,12 @@ class Log:
     @property
     def config(self) -> LogConfig:
         return self._config
+
+    def reconfigure(self, config: LogConfig) -> None:
+        """Go on with other settings; what is written already stays as it is."""
+        self._config = config
+        for segment in self._segments:
+            segment.reconfigure(config)
 
     def _retire(self, segment: Segment) -> None:
         self._retired_paths += segment.rename(".deleted")

@@ -21,6 +21,8 @@ CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 START_OFFSETS = "log-start-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
+DELETED = "-delete"
+MAX_NAME_BYTES = 255
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +57,18 @@ class LogDirectory:
         self._high_watermarks: dict[tuple[str, int], int] = {}
 
     @property
+    def directory(self) -> str:
+        return self._directory
+
+    @property
+    def absolute_directory(self) -> str:
+        return self._disk.absolute(self._directory)
+
+    def space(self) -> tuple[int, int]:
+        """Bytes of the disk, all of them and those that can still be used."""
+        return self._disk.space(self._directory)
+
+    @property
     def logs(self) -> list[Log]:
         return list(self._logs.values())
 
@@ -64,7 +78,8 @@ class LogDirectory:
         self.was_clean = self._disk.exists(marker)
         if self.was_clean:
             self._disk.remove(marker)
-            self._disk.sync_directory(self._directory)
+        # Also for the directories of logs that were made by a process which died before it flushed them.
+        self._disk.sync_directory(self._directory)
         self._recovery_points = self._read(RECOVERY_POINTS)
         self._start_offsets = self._read(START_OFFSETS)
         self._high_watermarks = self._read(HIGH_WATERMARKS)
@@ -100,12 +115,13 @@ class LogDirectory:
         now_ms: int,
         state: LogState | None = None,
         progress: Progress = lambda _: None,
+        config: LogConfig | None = None,
     ) -> tuple[Log, list[Cut]]:
         """Open or create the log of a partition."""
         log, cuts = open_log(
             self._disk,
             self.path(topic, partition),
-            self._config,
+            config or self._config,
             now_ms=now_ms,
             files=self._files,
             state=state or self.state_of(topic, partition),
@@ -114,6 +130,18 @@ class LogDirectory:
         )
         self._logs[topic, partition] = log
         return log, cuts
+
+    def retire(self, topic: str, partition: int, unique: str) -> str:
+        """Let go of a log and rename its directory, which may be removed once no reader can hold its files."""
+        log = self._logs.pop((topic, partition), None)
+        if log is not None:
+            log.abandon()
+        for offsets in (self._recovery_points, self._start_offsets, self._high_watermarks):
+            offsets.pop((topic, partition), None)
+        suffix = f"-{partition}.{unique}{DELETED}"
+        retired = f"{self._directory}/{topic[: MAX_NAME_BYTES - len(suffix)]}{suffix}"
+        self._disk.rename(self.path(topic, partition), retired)
+        return retired
 
     def write_checkpoints(self) -> None:
         """Write down how far each log is flushed, where it begins, and what its readers may see."""

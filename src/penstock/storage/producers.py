@@ -92,6 +92,9 @@ class Producers:
         """First offset of each transaction that has ended above the high watermark, to the offset of its marker."""
         self.end_offset = 0
 
+    def __len__(self) -> int:
+        return len(self._producers)
+
     @property
     def is_empty(self) -> bool:
         return not self._producers

@@ -36,16 +36,21 @@ class TornTail(Exception):
 
 
 def recover_segment(
-    segment: Segment, epochs: LeaderEpochs, producers: Producers, progress: Progress = lambda _: None
+    segment: Segment,
+    epochs: LeaderEpochs,
+    producers: Producers,
+    progress: Progress = lambda _: None,
+    *,
+    may_have_gaps: bool = True,
 ) -> Cut | None:
     """Rebuild the indexes of a segment and bring epochs and producers up to its end; cut what is not sound."""
     file = segment.file
     segment.reset_indexes()
     cut = None
     try:
-        for batch in sound_batches(file, segment.base_offset):
+        for batch in sound_batches(file, segment.base_offset, may_have_gaps=may_have_gaps):
             if batch.partition_leader_epoch > epochs.latest:
-                epochs.assign(batch.partition_leader_epoch, batch.base_offset, durable=False)
+                epochs.assign(batch.partition_leader_epoch, batch.base_offset)
             if batch.producer_id != NO_PRODUCER:
                 _note(segment, producers, batch)
             segment.note(batch.size, batch.last_offset, batch.max_timestamp)
@@ -68,8 +73,11 @@ def _note(segment: Segment, producers: Producers, batch: BatchView) -> None:
         segment.transactions.append(aborted)
 
 
-def sound_batches(file: File, base_offset: int) -> Iterator[BatchView]:
-    """Every batch of the file in order, each checked against its CRC; TornTail at the first that fails."""
+def sound_batches(file: File, base_offset: int, *, may_have_gaps: bool = True) -> Iterator[BatchView]:
+    """Every batch of the file in order, each checked against its CRC; TornTail at the first that fails.
+
+    The CRC does not cover a batch's offset. Where only compaction leaves gaps and there was none, a gap is damage.
+    """
     size = file.size()
     next_offset = base_offset
     position = 0
@@ -86,6 +94,8 @@ def sound_batches(file: File, base_offset: int) -> Iterator[BatchView]:
                 continue
         batch = BatchView(window, relative)
         _check(batch, position, next_offset, base_offset)
+        if batch.base_offset > next_offset and not may_have_gaps:
+            raise TornTail(position, f"offset {batch.base_offset} where {next_offset} was expected")
         yield batch
         next_offset = batch.next_offset
         position += batch.size

@@ -88,6 +88,9 @@ class Segment:
     def path(self, suffix: str) -> str:
         return f"{self._directory}/{self.base_offset:020d}{suffix}"
 
+    def reconfigure(self, config: LogConfig) -> None:
+        self._config = config
+
     @property
     def file(self) -> File:
         return self._files.get(self._log_path)

@@ -14,6 +14,10 @@ class Clock(Protocol):
         """Milliseconds that never go back and count while the machine sleeps."""
         ...
 
+    def perf_ns(self) -> int:
+        """Nanoseconds that never go back, for short durations; the cheapest clock there is."""
+        ...
+
 
 class Entropy(Protocol):
     """Everything random: ids, jitter, choices."""

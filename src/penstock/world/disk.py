@@ -49,7 +49,9 @@ class DirectoryLock(Protocol):
 class Disk(Protocol):
     """A file system. Errors are OSError, names come sorted, and directory changes last after `sync_directory`."""
 
-    def open(self, path: str, *, create: bool = False) -> File: ...
+    def open(self, path: str, *, create: bool = False, exclusive: bool = False) -> File:
+        """`exclusive` creates a file that must not be there yet: of several who try at once, one succeeds."""
+        ...
 
     def names(self, path: str) -> list[str]: ...
 
@@ -64,6 +66,16 @@ class Disk(Protocol):
     def remove_tree(self, path: str) -> None: ...
 
     def sync_directory(self, path: str) -> None: ...
+
+    def absolute(self, path: str) -> str: ...
+
+    def space(self, path: str) -> tuple[int, int]:
+        """The size of the file system a path is on, and what of it can still be used, in bytes."""
+        ...
+
+    def network_file_system(self, path: str) -> str | None:
+        """The kind of file system a path is on, if other machines can write to it too."""
+        ...
 
     def lock(self, path: str) -> DirectoryLock:
         """Claim the lock file at `path`, creating it; BlockingIOError when another process has it."""

@@ -5,6 +5,7 @@ import fcntl
 import os
 import shutil
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 from penstock.model.buffers import Buffer
@@ -12,6 +13,9 @@ from penstock.model.buffers import Buffer
 IOV_MAX: Final = os.sysconf("SC_IOV_MAX")
 _NOWAIT: Final[int | None] = getattr(os, "RWF_NOWAIT", None)
 _NOWAIT_REFUSED: Final = frozenset({errno.EOPNOTSUPP, errno.ENOSYS})
+NETWORK_FILE_SYSTEMS: Final = frozenset(
+    ("nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "glusterfs", "lustre", "sshfs", "s3fs", "beegfs", "gpfs")
+)
 _sync_data = getattr(os, "fdatasync", os.fsync)
 
 
@@ -119,8 +123,9 @@ class RealLock:
 
 
 class RealDisk:
-    def open(self, path: str, *, create: bool = False) -> RealFile:
+    def open(self, path: str, *, create: bool = False, exclusive: bool = False) -> RealFile:
         flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+        flags |= os.O_EXCL if exclusive else 0
         return RealFile(path, os.open(path, flags, 0o644))
 
     def names(self, path: str) -> list[str]:
@@ -148,6 +153,23 @@ class RealDisk:
         finally:
             os.close(fd)
 
+    def absolute(self, path: str) -> str:
+        return os.path.abspath(path)
+
+    def space(self, path: str) -> tuple[int, int]:
+        found = os.statvfs(path)
+        return found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
+
+    def network_file_system(self, path: str) -> str | None:
+        try:
+            mounts = Path("/proc/self/mounts").read_text().splitlines()
+        except OSError:
+            return None
+        path = os.path.realpath(path)
+        # Of the mounts a path lies under, the longest is the one it is on.
+        on = max((m for m in map(str.split, mounts) if _is_under(path, m[1])), key=lambda m: len(m[1]), default=None)
+        return on[2] if on is not None and on[2].removeprefix("fuse.") in NETWORK_FILE_SYSTEMS else None
+
     def lock(self, path: str) -> RealLock:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
@@ -156,6 +178,12 @@ class RealDisk:
             os.close(fd)
             raise
         return RealLock(fd)
+
+
+def _is_under(path: str, mount: str) -> bool:
+    # The kernel writes blanks in names as octal escapes.
+    mount = mount.replace("\\040", " ")
+    return path == mount or path.startswith(mount.rstrip("/") + "/")
 
 
 def read_fully(fd: int, position: int, size: int) -> bytes:

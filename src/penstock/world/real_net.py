@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-BACKLOG: Final = 1024
+from penstock.world.net import BACKLOG
+
 FREE_PORT_ATTEMPTS: Final = 50
 _FAMILY_MISSING: Final = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
 
@@ -27,35 +28,39 @@ class Address:
 
 
 class RealListener:
-    def __init__(self, servers: Sequence[asyncio.Server], port: int) -> None:
-        self._servers = servers
-        self._port = port
+    def __init__(self, bound: list[socket.socket], connection_factory: ConnectionFactory, backlog: int) -> None:
+        self._bound = bound
+        self._servers: list[asyncio.Server] = []
+        self._connection_factory = connection_factory
+        self._backlog = backlog
+        self._port: int = bound[0].getsockname()[1]
 
     @property
     def port(self) -> int:
         return self._port
 
+    async def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        # Before the loop has them: a loop of uvloop cannot be closed any more after a server of its own failed here.
+        for each in self._bound:
+            each.listen(self._backlog)
+        while self._bound:
+            server = await loop.create_server(self._connection_factory, sock=self._bound[0], backlog=self._backlog)
+            self._servers.append(server)
+            del self._bound[0]
+
     def close(self) -> None:
         for server in self._servers:
             server.close()
+        for each in self._bound:
+            each.close()
 
 
 class RealNet:
-    async def listen(self, host: str, port: int, connection_factory: ConnectionFactory) -> RealListener:
-        loop = asyncio.get_running_loop()
-        sockets = bind_all(await resolve(host), port)
-        servers: list[asyncio.Server] = []
-        try:
-            for bound in sockets:
-                server = await loop.create_server(connection_factory, sock=bound, backlog=BACKLOG)
-                servers.append(server)
-        except BaseException:
-            for server in servers:
-                server.close()
-            for bound in sockets:
-                bound.close()
-            raise
-        return RealListener(servers, servers[0].sockets[0].getsockname()[1])
+    async def listen(
+        self, host: str, port: int, connection_factory: ConnectionFactory, backlog: int = BACKLOG
+    ) -> RealListener:
+        return RealListener(bind_all(await resolve(host), port), connection_factory, backlog)
 
     async def connect(self, host: str, port: int, connection_factory: ConnectionFactory) -> asyncio.Transport:
         transport, _ = await asyncio.get_running_loop().create_connection(connection_factory, host, port)

@@ -24,6 +24,9 @@ class LoopClock:
     def monotonic_ms(self) -> int:
         return int(asyncio.get_running_loop().time() * 1000)
 
+    def perf_ns(self) -> int:
+        return self.monotonic_ms() * 1_000_000
+
 
 def new_coordinator(initial_rebalance_delay_ms: int = 0) -> GroupCoordinator:
     settings = GroupSettings(initial_rebalance_delay_ms=initial_rebalance_delay_ms, min_session_timeout_ms=1)

@@ -2,10 +2,8 @@
 
 import asyncio
 import inspect
-from collections.abc import Iterator
-from pathlib import Path
-from types import ModuleType
-from typing import Any
+from types import ModuleType, SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -19,11 +17,11 @@ from penstock.broker.handlers import (
     offset_fetch,
     sync_group,
 )
-from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.route import Request
-from penstock.broker.settings import BrokerSettings
-from penstock.broker.topics import Topics
 from penstock.groups import CommittedOffset, Groups, GroupSettings, NewOffset
+from penstock.metadata.delta import apply
+from penstock.metadata.image import Image
+from penstock.metadata.records import PartitionRecord, TopicRecord
 from penstock.model.errors import ErrorCode
 from penstock.protocol.api import request_class, response_class
 from penstock.protocol.codec import decode, encode
@@ -42,33 +40,23 @@ from penstock.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from penstock.storage.log_config import LogConfig
-from penstock.storage.log_directory import LogDirectory
 from penstock.world.real import RealClock, RealEntropy
-from penstock.world.real_async_disk import RealAsyncDisk
-from penstock.world.real_disk import RealDisk
 
 
 class Client:
     """Sends requests through the codec, in one version of one API at a time."""
 
-    def __init__(self, directory: Path) -> None:
-        entropy = RealEntropy()
-        disk = RealDisk()
-        self.logs = LogDirectory(disk, str(directory), LogConfig(), lambda _: 0)
-        topics = Topics(disk, str(directory), self.logs, entropy, RealClock())
-        self.topic_id = topics.create("orders", 2).topic_id
+    def __init__(self) -> None:
+        self.topic_id = bytes(range(16))
         settings = GroupSettings(initial_rebalance_delay_ms=0, max_offset_metadata_size=10)
-        self.coordinator = GroupCoordinator(Groups(settings, entropy.random_bytes), RealClock())
-        self.broker = Broker(
-            settings=BrokerSettings(node_id=1, host="localhost", port=9092, cluster_id="c"),
-            topics=topics,
-            producer_ids=ProducerIds(RealDisk(), str(directory)),
-            groups=self.coordinator,
-            clock=RealClock(),
-            entropy=entropy,
-            async_disk=RealAsyncDisk(),
-        )
+        self.coordinator = GroupCoordinator(Groups(settings, RealEntropy().random_bytes), RealClock())
+        records = [
+            TopicRecord(name="orders", topic_id=self.topic_id),
+            *(PartitionRecord(partition_id=index, topic_id=self.topic_id, replicas=[1], isr=[1]) for index in range(2)),
+        ]
+        # The two parts of a broker that groups need.
+        parts = SimpleNamespace(groups=self.coordinator, image=apply(Image(), records, 2))
+        self.broker = cast(Broker, parts)
 
     async def send(self, handler: ModuleType, message: Any, version: int) -> Any:
         sent = b"".join(bytes(piece) for piece in encode(message, version))  # type: ignore[arg-type]
@@ -137,10 +125,8 @@ def commit_request(
 
 
 @pytest.fixture
-def client(tmp_path: Path) -> Iterator[Client]:
-    client = Client(tmp_path)
-    yield client
-    client.logs.close(0)
+def client() -> Client:
+    return Client()
 
 
 @pytest.mark.parametrize("version", join_group.VERSIONS)

@@ -1,9 +1,7 @@
 """The server's side of a connection, over real sockets."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -11,49 +9,13 @@ from penstock.model.buffers import Buffer
 from penstock.net.connection import (
     MAX_REQUESTS_IN_PROGRESS,
     CloseConnection,
-    ConnectionSettings,
-    Dispatch,
-    OpenConnections,
     Reply,
     ServerConnection,
 )
 from penstock.world.disk import FileRange
-from penstock.world.real_async_disk import RealAsyncDisk
 from penstock.world.real_disk import RealDisk, RealFile
-from penstock.world.real_net import RealNet
-
-Session = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[Any]]
-
-
-def framed(body: bytes) -> bytes:
-    return len(body).to_bytes(4, "big") + body
-
-
-async def read_frame(reader: asyncio.StreamReader) -> bytes:
-    size = int.from_bytes(await reader.readexactly(4), "big")
-    return await reader.readexactly(size)
-
-
-def run_session(dispatch: Dispatch, session: Session, *, poison: bool = True, max_frame_size: int = 1_000_000) -> Any:
-    """A server with one client that runs `session`."""
-
-    async def main() -> Any:
-        connections = OpenConnections()
-        settings = ConnectionSettings(bytearray(256), max_frame_size, RealAsyncDisk(), poison)
-        listener = await RealNet().listen("127.0.0.1", 0, lambda: ServerConnection(dispatch, settings, connections))
-        reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
-        try:
-            return await asyncio.wait_for(session(reader, writer), 20)
-        finally:
-            writer.close()
-            listener.close()
-            await connections.close(1)
-
-    return asyncio.run(main())
-
-
-def echo(frame: memoryview, connection: ServerConnection) -> Reply:
-    return [bytes(frame)]
+from tests.unit.net.serving import Server, echo, framed, open_fake, read_frame, run_session
+from tests.unit.world.loops import LOOPS, run_on
 
 
 def test_requests_in_one_packet_are_answered_in_order() -> None:
@@ -241,3 +203,61 @@ def test_parked_requests_of_a_lost_client_are_cancelled(is_abrupt: bool) -> None
             await asyncio.sleep(0)
 
     run_session(dispatch, session)
+
+
+def test_the_replies_to_one_packet_leave_in_one_write() -> None:
+    async def main() -> None:
+        server = Server(echo)
+        connection, transport = open_fake(server)
+        transport.receive(connection, framed(b"one") + framed(b"two") + framed(b"three"))
+        assert transport.written == [framed(b"one") + framed(b"two") + framed(b"three")]
+        transport.receive(connection, framed(b"four"))
+        assert transport.written[1:] == [framed(b"four")]
+        assert server.connections.bytes_in == server.connections.bytes_out == sum(map(len, transport.written))
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("is_late", [False, True])
+def test_what_was_asked_before_a_bad_request_is_answered(loop: str, is_late: bool) -> None:
+    def dispatch(frame: memoryview, connection: ServerConnection) -> "Reply | asyncio.Future[Reply]":
+        answer: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        if bytes(frame) == b"bad":
+            if not is_late:
+                raise CloseConnection("bad")
+            answer.set_exception(CloseConnection("bad"))
+            return answer
+        if bytes(frame) == b"slow":
+            asyncio.get_running_loop().call_later(0.01, lambda: answer.set_result([b"slow"]))
+            return answer
+        return [bytes(frame)]
+
+    async def main() -> None:
+        async with Server(dispatch) as server:
+            reader, writer = await server.connect()
+            writer.write(b"".join(map(framed, (b"quick", b"slow", b"behind", b"bad", b"never"))))
+            assert await reader.read() == b"".join(map(framed, (b"quick", b"slow", b"behind")))
+            writer.close()
+
+    run_on(loop, main())
+
+
+def test_connections_are_counted() -> None:
+    async def main() -> None:
+        async with Server(echo) as server:
+            connections = server.connections
+            clients = [await server.connect() for _ in range(3)]
+            for reader, writer in clients:
+                writer.write(framed(b"abcd"))
+                await read_frame(reader)
+            assert (connections.open, connections.accepted) == (3, 3)
+            assert (connections.bytes_in, connections.bytes_out) == (24, 24)
+            clients[0][1].close()
+            while connections.open == 3:
+                await asyncio.sleep(0)
+            assert (connections.open, connections.accepted) == (2, 3)
+            for _, writer in clients:
+                writer.close()
+
+    asyncio.run(main())

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from penstock.net.frames import GROWTH_STEP, FrameReader, InvalidFrame
+from penstock.net.frames import AHEAD, SCRATCH_SIZE, SMALLEST_STEP, FrameReader, InvalidFrame
 
 LIMIT = 10_000_000
 
@@ -25,6 +25,8 @@ def read_all(reader: FrameReader, stream: bytes, chunk: int) -> list[bytes]:
         reader.received(len(piece))
         while (frame := reader.next_frame()) is not None:
             frames.append(bytes(frame))
+        if reader.announced:
+            reader.begin()
         reader.park()
         reader._scratch[:] = b"\xdd" * len(reader._scratch)
     return frames
@@ -70,6 +72,7 @@ def test_a_large_frame_has_a_buffer_of_its_own() -> None:
     stream = framed(b"x" * 1_000)
     reader.receive(stream[:64])
     assert reader.next_frame() is None
+    reader.begin()
     reader.park()
     scratch[:] = bytes(64)
     reader.receive(stream[64:])
@@ -79,14 +82,40 @@ def test_a_large_frame_has_a_buffer_of_its_own() -> None:
     assert reader.next_frame() is None
 
 
-def test_memory_follows_the_bytes_that_came_and_not_the_size_that_was_claimed() -> None:
-    reader = FrameReader(bytearray(64), 2**31 - 1)
-    reader.receive((2**31 - 1).to_bytes(4, "big"))
+@pytest.mark.parametrize("came", [b"", b"x" * (SCRATCH_SIZE - 4)])
+def test_memory_follows_the_bytes_that_came_and_not_the_size_that_was_claimed(came: bytes) -> None:
+    reader = FrameReader(bytearray(SCRATCH_SIZE), 2**31 - 1)
+    reader.receive((2**31 - 1).to_bytes(4, "big") + came)
     assert reader.next_frame() is None
+    assert reader.announced == 2**31 - 1
+    reader.begin()
     assert reader._large is not None
-    assert len(reader._large) == GROWTH_STEP
-    reader.received(len(reader.buffer()))
-    assert len(reader.buffer()) == GROWTH_STEP
+    assert len(reader._large) == max(AHEAD * len(came), SMALLEST_STEP)
+    received = len(came)
+    for _ in range(5):
+        received += len(reader.buffer())
+        reader.received(len(reader.buffer()))
+        assert len(reader._large) == received
+        assert len(reader.buffer()) == received
+
+
+def test_an_announced_frame_waits_until_it_may_begin() -> None:
+    scratch = bytearray(64)
+    reader = FrameReader(scratch, LIMIT)
+    stream = framed(b"small", b"x" * 1_000)
+    reader.receive(stream[:64])
+    assert bytes(reader.next_frame() or b"") == b"small"
+    for _ in range(2):
+        assert reader.next_frame() is None
+        assert reader.announced == 1_000
+        reader.park()
+        scratch[:] = b"\xdd" * 64
+        reader.unpark()
+    assert reader.next_frame() is None
+    reader.begin()
+    assert reader.announced == 0
+    reader.receive(stream[64:])
+    assert bytes(reader.next_frame() or b"") == b"x" * 1_000
 
 
 def test_parked_bytes_come_back_without_reading_more() -> None:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from penstock.model.config import ConfigError
+from penstock.broker.broker_config import BrokerConfig, log_config
+from penstock.model.config import ConfigError, parse_properties
 from penstock.node.settings import node_settings, parse_listener, without_meaning
 
 GIVEN = {"listeners": "PLAINTEXT://localhost:9092", "log.dirs": "/data", "node.id": "3"}
@@ -30,7 +31,13 @@ def test_what_is_advertised_is_never_an_address_that_means_every_interface() -> 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("h:1", ("h", 1)), ("PLAINTEXT://h:1", ("h", 1)), (":9092", ("", 9092)), ("[::1]:0", ("::1", 0))],
+    [
+        ("h:1", ("h", 1)),
+        ("PLAINTEXT://h:1", ("h", 1)),
+        (":9092", ("", 9092)),
+        ("[::1]:0", ("::1", 0)),
+        ("h:65535", ("h", 65535)),
+    ],
 )
 def test_listeners_are_parsed(text: str, expected: tuple[str, int]) -> None:
     assert parse_listener("listeners", text) == expected
@@ -50,6 +57,69 @@ def test_settings_that_this_version_cannot_honour_are_refused(wrong: dict[str, s
         node_settings({**GIVEN, **wrong})
 
 
+def test_a_broker_must_have_an_id() -> None:
+    assert node_settings({**GIVEN, "node.id": "0"}).node_id == 0
+    with pytest.raises(ConfigError, match=r"node\.id must be at least 0, not -1"):
+        node_settings({"listeners": "h:1", "log.dirs": "/data"})
+
+
 def test_keys_without_meaning_here_are_known() -> None:
     settings = node_settings({**GIVEN, "num.network.threads": "3", "num.partitions": "2"})
     assert without_meaning(settings.config) == ["num.network.threads"]
+
+
+ZOOKEEPER_ERA = """\
+# A file as Kafka 1.1 came with, grown in use.
+broker.id=7
+listeners=PLAINTEXT://broker7.example:9092
+log.dirs=/var/lib/kafka
+zookeeper.connect=zoo1:2181,zoo2:2181/kafka
+zookeeper.connection.timeout.ms=6000
+zookeeper.session.timeout.ms=6000
+num.network.threads=3
+num.io.threads=8
+queued.max.requests=500
+leader.imbalance.per.broker.percentage=10
+leader.imbalance.check.interval.seconds=300
+auto.leader.rebalance.enable=true
+unclean.leader.election.enable=false
+delete.topic.enable=true
+log.retention.hours=72
+log.retention.bytes=1073741824
+min.insync.replicas=2
+message.max.bytes=2000000
+log.flush.interval.messages=10000
+log.flush.interval.ms=1000
+socket.send.buffer.bytes=102400
+inter.broker.protocol.version=1.1
+log.message.format.version=1.1
+"""
+
+
+def test_a_file_of_the_zookeeper_era_becomes_settings() -> None:
+    settings = node_settings(parse_properties(ZOOKEEPER_ERA))
+    assert (settings.node_id, settings.data_directory) == (7, "/var/lib/kafka")
+    assert (settings.listen_host, settings.listen_port) == ("broker7.example", 9092)
+    assert settings.coordinator == "zookeeper://zoo1:2181,zoo2:2181/kafka"
+    logs = log_config(BrokerConfig(settings.config))
+    assert (logs.retention_ms, logs.retention_bytes) == (72 * 3_600_000, 1 << 30)
+    assert (logs.flush_messages, logs.flush_ms) == (10_000, 1000)
+    assert (logs.max_message_bytes, logs.min_insync_replicas) == (2_000_000, 2)
+    assert settings.config["delete.topic.enable"] is True
+
+
+def test_its_threads_are_accepted_and_said_to_mean_nothing() -> None:
+    ignored = without_meaning(node_settings(parse_properties(ZOOKEEPER_ERA)).config)
+    assert {"num.network.threads", "num.io.threads", "queued.max.requests"} <= set(ignored)
+    assert "zookeeper.connect" not in ignored
+    assert "min.insync.replicas" not in ignored
+
+
+def test_without_zookeeper_the_coordinator_is_local() -> None:
+    assert node_settings(GIVEN).coordinator == "local"
+    assert node_settings({**GIVEN, "zookeeper.connect": ""}).coordinator == "local"
+
+
+def test_keys_that_cannot_go_together_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"log\.retention\.ms must be unlimited"):
+        node_settings({**GIVEN, "log.retention.hours": "0"})

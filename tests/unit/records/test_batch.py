@@ -17,6 +17,7 @@ from penstock.records import (
     iter_batches,
     parse_produced,
     patch_header,
+    with_codec,
     with_log_append_time,
     with_max_timestamp,
 )
@@ -172,3 +173,21 @@ def test_maximum_timestamp_is_put_right() -> None:
     lying = build_batch(RECORDS, max_timestamp=NOW_MS + 1_000_000)
     corrected = with_max_timestamp(BatchView(lying), NOW_MS + 5)
     assert corrected == build_batch(RECORDS)
+    assert with_max_timestamp(BatchView(with_log_append_time(BatchView(lying), 1)), NOW_MS + 5) == corrected
+
+
+@pytest.mark.parametrize("source", Codec)
+@pytest.mark.parametrize("target", Codec)
+def test_a_batch_with_another_codec_is_the_one_built_with_it(source: Codec, target: Codec) -> None:
+    before, after = (
+        build_batch(RECORDS, codec=codec, producer_id=4, producer_epoch=2, base_sequence=9, base_offset=12)
+        for codec in (source, target)
+    )
+    view = BatchView(b"..." + before, 3)
+    assert with_codec(view, view.uncompressed_body(), target) == after
+
+
+def test_a_batch_with_another_codec_keeps_its_marks_but_the_cleaners() -> None:
+    batch = build_batch(RECORDS, is_transactional=True, log_append_time_ms=NOW_MS, delete_horizon_ms=NOW_MS)
+    view = BatchView(batch)
+    assert BatchView(with_codec(view, view.body, Codec.ZSTD, 9)).attributes == 0x10 | 0x08 | Codec.ZSTD

@@ -63,6 +63,16 @@ def test_lz4_blocks_are_independent_as_java_demands() -> None:
     assert block[4:7] == bytes.fromhex("604082")
 
 
+@pytest.mark.parametrize("level", range(1, 18))
+def test_lz4_levels_keep_the_frame_and_change_its_blocks(level: int) -> None:
+    data = b"".join(str(number**9).encode() for number in range(10_000))
+    block = compress(Codec.LZ4, data, level)
+    assert block[:7] == compress(Codec.LZ4, data)[:7]
+    assert bytes(decompress(Codec.LZ4, block)) == data
+    assert len(block) != len(compress(Codec.LZ4, data))
+    assert level == 1 or len(block) < len(compress(Codec.LZ4, data, 1))
+
+
 def test_snappy_is_written_in_xerial_blocks_of_32_kib() -> None:
     data = SAMPLES["noise"]
     block = compress(Codec.SNAPPY, data)

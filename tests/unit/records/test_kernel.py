@@ -7,9 +7,11 @@ from types import ModuleType
 from typing import cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from penstock.records import CorruptBatch, Record, _kernel, pure
-from penstock.records.record import Part, RecordInput
+from penstock.records.record import Part, RecordInput, Scan
 from penstock.records.varint import encode_varint, encode_varlong
 
 KERNELS = [pytest.param(_kernel, id="compiled"), pytest.param(pure, id="pure")]
@@ -121,18 +123,83 @@ def test_bits_beyond_a_java_number_are_dropped(kernel: ModuleType) -> None:
 def test_scan_sums_up(kernel: ModuleType) -> None:
     records: list[RecordInput] = [(10, b"k", b"v", ()), (12, None, b"v", ()), (12, b"k", None, ()), (9, None, None, ())]
     body = kernel.encode(records, 10)
-    assert kernel.scan(body, 4, True) == (4, 0, 3, True, 2, 1, 2, [1, 3])
-    assert kernel.scan(body, 4) == (4, 0, 3, True, 2, 1, 2, [])
+    assert kernel.scan(body, 4, True) == (4, 0, 3, True, -1, 2, 1, 2, [1, 3])
+    assert kernel.scan(body, 4) == (4, 0, 3, True, -1, 2, 1, 2, [])
     gaps = kernel.encode(records, 100, [5, 6, 9, 7])
-    assert kernel.scan(gaps, 4) == (4, 5, 7, False, -88, 1, 2, [])
+    assert kernel.scan(gaps, 4) == (4, 5, 7, False, -91, -88, 1, 2, [])
     assert kernel.scan(kernel.encode(records, 10, [0, 1, 2, 4]), 4).is_consecutive is False
-    assert kernel.scan(b"", 0) == (0, 0, -1, True, 0, -1, 0, [])
+    assert kernel.scan(b"", 0) == (0, 0, -1, True, 0, 0, -1, 0, [])
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_all_timestamps_below_the_base_have_a_maximum(kernel: ModuleType) -> None:
-    body = kernel.encode([(MIN_INT64, None, None, ()), (MIN_INT64, None, None, ())], 0)
-    assert kernel.scan(body, 2)[4:6] == (MIN_INT64, 0)
+def test_all_timestamps_on_one_side_of_the_base_have_their_extremes(kernel: ModuleType) -> None:
+    for side in (MIN_INT64, MAX_INT64):
+        body = kernel.encode([(side, None, None, ()), (side, None, None, ())], 0)
+        assert kernel.scan(body, 2)[4:7] == (side, side, 0)
+    body = kernel.encode([(9, None, None, ()), (7, None, None, ()), (8, None, None, ())], 0)
+    assert kernel.scan(body, 3)[4:7] == (7, 9, 0)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_scan_is_of_the_shared_type(kernel: ModuleType) -> None:
+    found = kernel.scan(EMPTY * 2, 2, True)
+    assert type(found) is Scan
+    assert found.null_key_indexes == [0, 1]
+    assert found._replace(record_count=5).record_count == 5
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_unfit_records_are_found_by_key_and_time(kernel: ModuleType) -> None:
+    times = [100, 99, 100, 201, -1, 200, 5]
+    keys = [b"", b"k", None, None, b"k", None, b"k"]
+    body = kernel.encode([(time, key, b"v", ()) for time, key in zip(times, keys)], 50)
+    assert kernel.find_unfit(body, 7, 50, 100, 200, False, 9) == [(1, 99), (3, 201), (6, 5)]
+    assert kernel.find_unfit(body, 7, 50, 100, 200, True, 9) == [(1, 99), (2, None), (3, None), (5, None), (6, 5)]
+    assert kernel.find_unfit(body, 7, 50, MIN_INT64, MAX_INT64, True, 9) == [(2, None), (3, None), (5, None)]
+    assert kernel.find_unfit(body, 7, 50, MIN_INT64, MAX_INT64, False, 9) == []
+    assert kernel.find_unfit(body, 7, 50, 100, 200, True, 2) == [(1, 99), (2, None)]
+    assert kernel.find_unfit(b"", 0, 0, 0, 0, True, 2) == []
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_unfit_times_wrap_as_java_longs_do(kernel: ModuleType) -> None:
+    body = kernel.encode([(1, b"k", None, ())], 0)
+    assert kernel.find_unfit(body, 1, MAX_INT64, 0, MAX_INT64, False, 9) == [(0, MIN_INT64)]
+
+
+@given(
+    rows=st.lists(st.tuples(st.integers(-2, 6) | st.integers(MIN_INT64, MAX_INT64), st.none() | st.just(b"k"))),
+    base_timestamp=st.integers(-2, 6) | st.integers(MIN_INT64, MAX_INT64),
+    earliest_ms=st.integers(-2, 4),
+    latest_ms=st.integers(2, 6),
+    needs_keys=st.booleans(),
+    limit=st.integers(1, 9),
+)
+def test_both_kernels_find_the_same_unfit_records(
+    rows: list[tuple[int, bytes | None]],
+    base_timestamp: int,
+    earliest_ms: int,
+    latest_ms: int,
+    needs_keys: bool,
+    limit: int,
+) -> None:
+    body = pure.encode([(time, key, None, ()) for time, key in rows], base_timestamp)
+    expected: list[tuple[int, int | None]] = []
+    for index, (time, key) in enumerate(rows):
+        if needs_keys and key is None:
+            expected.append((index, None))
+        elif time != -1 and not earliest_ms <= time <= latest_ms:
+            expected.append((index, time))
+    for kernel in (_kernel, pure):
+        found = kernel.find_unfit(body, len(rows), base_timestamp, earliest_ms, latest_ms, needs_keys, limit)
+        assert found == expected[:limit]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_looking_for_unfit_records_reads_no_further_than_the_body(kernel: ModuleType) -> None:
+    for body, count in ((EMPTY, 2), (EMPTY * 2 + EMPTY[:-1] + b"\x02", 3), (EMPTY, 2**31 - 1)):
+        with pytest.raises(CorruptBatch):
+            kernel.find_unfit(bytearray(body), count, 0, 0, 0, False, 9)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -238,6 +305,7 @@ def test_a_failed_read_lets_go_of_the_buffer() -> None:
     body = bytearray(EMPTY[:-1] + b"\x02")
     for read in (
         lambda: _kernel.scan(body, 1),
+        lambda: _kernel.find_unfit(body, 1, 0, 0, 0, True, 9),
         lambda: _kernel.decode(body, 1, 0, 0, None),
         lambda: _kernel.decode_columns([Part(body, 1, 0, 0, None)]),
     ):

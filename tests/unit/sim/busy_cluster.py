@@ -12,7 +12,7 @@ HOSTS = ("north", "south", "east")
 
 async def serve(world: World) -> None:
     """Echo, and write a log with random content that is synced from time to time."""
-    await world.net.listen("", 9092, EchoServer)
+    await (await world.net.listen("", 9092, EchoServer)).start()
     world.disk.make_directories("/data/topic-0")
     world.disk.sync_directory("/data")
     file = world.disk.open("/data/topic-0/log", create=True)

@@ -11,6 +11,12 @@ from penstock.world.world import World
 from tests.unit.echo import EchoClient, EchoServer
 
 
+async def open_port(world: World, port: int, factory: Callable[[], EchoServer]) -> int:
+    listener = await world.net.listen("", port, factory)
+    await listener.start()
+    return listener.port
+
+
 class Pair:
     """An echo server on host b, reached from host a."""
 
@@ -26,7 +32,7 @@ class Pair:
 
     async def connect(self) -> tuple[EchoClient, asyncio.Transport]:
         if not self.servers:
-            await self.b.net.listen("b", 9092, self.accept)
+            await open_port(self.b, 9092, self.accept)
         client = EchoClient()
         return client, await self.a.net.connect("b", 9092, lambda: client)
 
@@ -159,7 +165,7 @@ def test_an_eof_leaves_the_other_direction_open() -> None:
             return True
 
     async def test(pair: Pair) -> None:
-        await pair.b.net.listen("", 1, HalfClosing)
+        await open_port(pair.b, 1, HalfClosing)
         client = EchoClient()
         transport = await pair.a.net.connect("b", 1, lambda: client)
         assert transport.can_write_eof()
@@ -297,6 +303,9 @@ def test_refusals() -> None:
             await pair.a.net.connect("b", 1, EchoClient)
         listener = await pair.b.net.listen("localhost", 7, EchoServer)
         with pytest.raises(ConnectionRefusedError):
+            await pair.b.net.connect("localhost", 7, EchoClient)
+        await listener.start()
+        with pytest.raises(ConnectionRefusedError):
             await pair.a.net.connect("b", 7, EchoClient)
         (await pair.b.net.connect("localhost", 7, EchoClient)).close()
         with pytest.raises(OSError):
@@ -311,7 +320,7 @@ def test_refusals() -> None:
 
 def test_port_zero_is_a_free_port() -> None:
     async def test(pair: Pair) -> None:
-        ports = [(await pair.b.net.listen("", 0, EchoServer)).port for _ in range(5)]
+        ports = [await open_port(pair.b, 0, EchoServer) for _ in range(5)]
         assert len(set(ports)) == 5
         for port in ports:
             await pair.a.net.connect("b", port, EchoClient)
@@ -343,7 +352,7 @@ def test_a_server_may_speak_first() -> None:
             await client.expect(7)
 
     async def test(pair: Pair) -> None:
-        await pair.b.net.listen("", 1, Greeter)
+        await open_port(pair.b, 1, Greeter)
         await talk(pair.a)
 
     run(test)

@@ -129,7 +129,7 @@ def test_bytes_on_the_wire_arrive_from_a_killed_process_and_not_from_a_dark_mach
     async def talk(sim: Simulation, *, power_loss: bool) -> bytes:
         a, b = sim.world("a"), sim.world("b")
         server = EchoServer()
-        await b.net.listen("", 1, lambda: server)
+        await (await b.net.listen("", 1, lambda: server)).start()
         client = EchoClient()
         await a.net.connect("b", 1, lambda: client)
         sim.network.link("b", "a").latency_us = (500_000, 500_000)
@@ -150,7 +150,7 @@ def test_the_doors_of_a_dead_process_are_shut() -> None:
         old = sim.world("a")
         file = old.disk.open("/data/log", create=True)
         lock = old.disk.lock("/data/.lock")
-        await sim.world("b").net.listen("", 1, EchoServer)
+        await (await sim.world("b").net.listen("", 1, EchoServer)).start()
         transport = await old.net.connect("b", 1, EchoClient)
         sim.crash("a", power_loss=False)
         new = sim.world("a")
@@ -187,7 +187,7 @@ def test_the_doors_of_a_dead_process_are_shut() -> None:
 @pytest.mark.parametrize("power_loss", [False, True])
 def test_peers_of_a_crashed_process_see_a_reset(power_loss: bool) -> None:
     async def serve(world: World) -> None:
-        await world.net.listen("", 1, EchoServer)
+        await (await world.net.listen("", 1, EchoServer)).start()
         await asyncio.Event().wait()
 
     async def test(sim: Simulation) -> None:

@@ -172,6 +172,7 @@ def test_a_start_is_kept_by_its_checkpoint_and_one_behind_the_end_empties_the_lo
 
 def test_epochs_begin_where_their_first_batch_lies(log: Log) -> None:
     assert log.epochs.entries == tuple(EpochStart(number, number * 15) for number in range(4))
+    log.flush()
     text = (Path(log.directory) / "leader-epoch-checkpoint").read_text()
     assert text == "0\n4\n0 0\n1 15\n2 30\n3 45\n"
     log.raise_start(20)
@@ -200,6 +201,7 @@ def test_a_replica_learns_where_an_epoch_ended(tmp_path: Path) -> None:
     # A later leader that begins earlier takes back what others had begun there.
     epochs.assign(10, 10)
     assert epochs.entries == (EpochStart(2, 0), EpochStart(10, 10))
+    epochs.write_if_changed()
     again = LeaderEpochs(RealDisk(), str(tmp_path))
     again.load()
     assert again.entries == epochs.entries

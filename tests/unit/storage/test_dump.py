@@ -244,8 +244,8 @@ class WatchedDisk(RealDisk):
     def __init__(self) -> None:
         self.sizes: list[int] = []
 
-    def open(self, path: str, *, create: bool = False) -> RealFile:
-        opened = super().open(path, create=create)
+    def open(self, path: str, *, create: bool = False, exclusive: bool = False) -> RealFile:
+        opened = super().open(path, create=create, exclusive=exclusive)
         file = WatchedFile(path, opened.duplicate(), self.sizes)
         opened.close()
         return file

@@ -11,7 +11,6 @@ from penstock.model.errors import KafkaStorageError, OffsetOutOfRange, RecordLis
 from penstock.storage.log import Log
 from penstock.world.real_disk import RealDisk, RealFile
 from tests.logs import (
-    SMALL,
     T0,
     append,
     batch,
@@ -114,10 +113,10 @@ class BadDisk(RealDisk):
         self.partial = self.stuck = self.unreadable = ""
         self.full = ""
 
-    def open(self, path: str, *, create: bool = False) -> "BadFile":
+    def open(self, path: str, *, create: bool = False, exclusive: bool = False) -> "BadFile":
         if self.full and path.endswith(self.full) and create:
             raise OSError(errno.ENOSPC, "full", path)
-        file = super().open(path, create=create)
+        file = super().open(path, create=create, exclusive=exclusive)
         bad = BadFile(path, file.duplicate())
         bad.disk = self
         file.close()
@@ -217,16 +216,3 @@ def test_an_abort_that_cannot_be_indexed_takes_the_log_offline_and_recovery_find
     assert log.is_offline
     again = opened(tmp_path / "t-0", state=killed(log))
     assert [(one.first_offset, one.last_offset) for one in again.aborted_transactions(0, 10)] == [(0, 1)]
-
-
-def test_an_epoch_that_was_not_written_is_not_known(tmp_path: Path) -> None:
-    disk = BadDisk()
-    log = opened(tmp_path / "t-0", disk=disk, config=SMALL)
-    disk.full = ".tmp"
-    with pytest.raises(KafkaStorageError):
-        append(log, b"a", leader_epoch=3)
-    assert log.epochs.latest == -1
-    disk.full = ""
-    append(log, b"a", leader_epoch=3)
-    log.close()
-    assert opened(tmp_path / "t-0", state=clean(log)).epochs.latest == 3

@@ -4,9 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from penstock.broker.broker_config import retention_ms
+from penstock.broker.flushing import Flushing
+from penstock.broker.replicas import Replicas
 from penstock.model.broker_keys import BROKER_KEYS
 from penstock.model.config import Config
-from penstock.node.settings import node_settings, retention_ms
+from penstock.model.metrics import Timer
+from penstock.node.settings import node_settings
 from penstock.node.upkeep import Intervals, Upkeep
 from penstock.records import BatchView, build_batch
 from penstock.storage.loading import LogState, open_log
@@ -137,6 +141,16 @@ class _Clock:
     def monotonic_ms(self) -> int:
         return self.ms
 
+    def perf_ns(self) -> int:
+        return self.ms * 1_000_000
+
+
+def _upkeep(clock: _Clock, logs: LogDirectory, intervals: Intervals) -> Upkeep:
+    world = World(clock=clock, entropy=None, disk=RealDisk(), async_disk=None, net=None, workers=None)  # type: ignore[arg-type]
+    replicas = Replicas(world.disk, logs, clock, world.entropy, node_id=1, config_of=lambda _: LogConfig())
+    flushing = Flushing(world.async_disk, clock, Timer(clock.ms))
+    return Upkeep(world, logs, replicas, flushing, intervals)
+
 
 def test_scenario_5_retired_files_are_removed_after_their_delay(tmp_path: Path) -> None:
     clock, disk = _Clock(), RealDisk()
@@ -146,8 +160,7 @@ def test_scenario_5_retired_files_are_removed_after_their_delay(tmp_path: Path) 
         batch = BatchView(build_batch([(T0 + number, None, b"v", ())]))
         log.append(batch, leader_epoch=0, origin=Origin.CLIENT, now_ms=T0)
     log.raise_high_watermark(3)
-    world = World(clock=clock, entropy=None, disk=disk, async_disk=None, net=None, workers=None)  # type: ignore[arg-type]
-    upkeep = Upkeep(world, logs, Intervals(checkpoint_ms=10**12, retention_check_ms=300_000, delete_delay_ms=60_000))
+    upkeep = _upkeep(clock, logs, Intervals(checkpoint_ms=10**12, retention_check_ms=300_000))
 
     def retired_files() -> int:
         return len(list((tmp_path / "t-0").glob("*.deleted")))
@@ -171,9 +184,8 @@ def test_silent_producers_are_forgotten_when_their_time_is_up(tmp_path: Path) ->
     log, _ = logs.open("t", 0, T0, LogState())
     batch = BatchView(build_batch([(T0, None, b"v", ())], producer_id=7, producer_epoch=0, base_sequence=0))
     log.append(batch, leader_epoch=0, origin=Origin.CLIENT, now_ms=T0)
-    world = World(clock=clock, entropy=None, disk=disk, async_disk=None, net=None, workers=None)  # type: ignore[arg-type]
-    intervals = Intervals(checkpoint_ms=10**12, retention_check_ms=10**12, delete_delay_ms=0, producer_check_ms=1_000)
-    upkeep = Upkeep(world, logs, intervals)
+    intervals = Intervals(checkpoint_ms=10**12, retention_check_ms=10**12, producer_check_ms=1_000)
+    upkeep = _upkeep(clock, logs, intervals)
     clock.ms += HOUR_MS - 1
     upkeep.tick()
     assert log.producers.get(7) is not None

@@ -39,6 +39,7 @@ def test_bytes_go_to_a_free_port_and_back_without_delay(loop: str, host: str) ->
 
         listener = await net.listen(host, 0, accept)
         assert listener.port > 0
+        await listener.start()
         client = EchoClient()
         transport = await net.connect(host or "localhost", listener.port, lambda: client)
         transport.writelines([b"he", b"llo"])
@@ -69,6 +70,7 @@ def test_both_families_of_a_name_get_the_same_free_port(loop: str, monkeypatch: 
     async def main() -> None:
         net = RealNet()
         listener = await net.listen("localhost", 0, EchoServer)
+        await listener.start()
         for host in ("127.0.0.1", "::1"):
             client = EchoClient()
             transport = await net.connect(host, listener.port, lambda made=client: made)  # type: ignore[misc]
@@ -128,8 +130,55 @@ def test_a_taken_port_is_refused(loop: str) -> None:
     async def main() -> None:
         net = RealNet()
         listener = await net.listen("127.0.0.1", 0, EchoServer)
+        await listener.start()
         with pytest.raises(OSError):
             await net.listen("127.0.0.1", listener.port, EchoServer)
         listener.close()
+
+    run_on(loop, main())
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_nobody_connects_before_the_start_and_the_port_is_known_by_then(loop: str) -> None:
+    async def main() -> None:
+        net = RealNet()
+        listener = await net.listen("127.0.0.1", 0, EchoServer)
+        with pytest.raises(ConnectionRefusedError):
+            await net.connect("127.0.0.1", listener.port, EchoClient)
+        await listener.start()
+        client = EchoClient()
+        transport = await net.connect("127.0.0.1", listener.port, lambda: client)
+        transport.write(b"hello")
+        assert await client.expect(5) == b"hello"
+        transport.abort()
+        listener.close()
+
+    run_on(loop, main())
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_of_two_that_claimed_a_port_one_starts(loop: str) -> None:
+    async def main() -> None:
+        net = RealNet()
+        first = await net.listen("127.0.0.1", 0, EchoServer)
+        second = await net.listen("127.0.0.1", first.port, EchoServer)
+        await first.start()
+        with pytest.raises(OSError):
+            await second.start()
+        first.close()
+        second.close()
+
+    run_on(loop, main())
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_listener_closed_before_its_start_lets_go_of_its_port(loop: str) -> None:
+    async def main() -> None:
+        net = RealNet()
+        listener = await net.listen("127.0.0.1", 0, EchoServer, backlog=1)
+        listener.close()
+        again = await net.listen("127.0.0.1", listener.port, EchoServer)
+        await again.start()
+        again.close()
 
     run_on(loop, main())

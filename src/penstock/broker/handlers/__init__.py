@@ -1,11 +1,21 @@
 """One file per API; HANDLERS is all that this broker serves."""
 
 from penstock.broker.handlers import (
+    alter_configs,
     api_versions,
+    create_partitions,
     create_topics,
+    delete_records,
+    delete_topics,
+    describe_cluster,
+    describe_configs,
+    describe_log_dirs,
+    describe_topic_partitions,
+    elect_leaders,
     fetch,
     find_coordinator,
     heartbeat,
+    incremental_alter_configs,
     init_producer_id,
     join_group,
     leave_group,
@@ -13,8 +23,10 @@ from penstock.broker.handlers import (
     metadata,
     offset_commit,
     offset_fetch,
+    offset_for_leader_epoch,
     produce,
     sync_group,
+    unregister_broker,
 )
 
 HANDLERS = (
@@ -31,5 +43,17 @@ HANDLERS = (
     sync_group,
     api_versions,
     create_topics,
+    delete_topics,
+    delete_records,
     init_producer_id,
+    offset_for_leader_epoch,
+    describe_configs,
+    alter_configs,
+    describe_log_dirs,
+    create_partitions,
+    elect_leaders,
+    incremental_alter_configs,
+    describe_cluster,
+    unregister_broker,
+    describe_topic_partitions,
 )

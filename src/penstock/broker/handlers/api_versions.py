@@ -3,10 +3,17 @@
 import re
 from collections.abc import Iterable
 
+from penstock.broker.features import FEATURES
 from penstock.broker.route import Request, Route
 from penstock.model.errors import ErrorCode
 from penstock.protocol.api import ApiKey, stable_versions
-from penstock.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from penstock.protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 
 API = ApiKey.API_VERSIONS
 VERSIONS = stable_versions(API)
@@ -17,7 +24,23 @@ _LEGAL_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 def handle(message: ApiVersionsRequest, request: Request) -> ApiVersionsResponse:
     if request.version >= 3 and not _names_its_software(message):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
-    return ApiVersionsResponse(api_keys=advertised(request.routes.values()))
+    image = request.broker.image
+    return ApiVersionsResponse(
+        api_keys=advertised(request.routes.values()),
+        supported_features=[
+            SupportedFeatureKey(
+                name=feature.name,
+                min_version=feature.min_supported_version,
+                max_version=feature.max_supported_version,
+            )
+            for feature in FEATURES
+        ],
+        finalized_features_epoch=image.offset,
+        finalized_features=[
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, level in image.features.items()
+        ],
+    )
 
 
 def advertised(routes: Iterable[Route]) -> list[ApiVersion]:

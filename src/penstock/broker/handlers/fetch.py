@@ -1,96 +1,99 @@
-"""Fetch v4-18. v7 sessions (KIP-227, none are kept so far), v12 flexible, v13 topic ids (KIP-516)."""
+"""Fetch v4-18. v5 log start, v7 sessions (KIP-227), v9 epochs (KIP-320), v12 flexible and diverging epochs (KIP-595),
+v13 topic ids (KIP-516), v15 replica state (KIP-903), v16 the new leader (KIP-951)."""
 
-from collections.abc import Awaitable
-from dataclasses import dataclass
+import asyncio
 
-from penstock.broker.partition import Partition
+from penstock.broker.delayed import DelayedOperation
+from penstock.broker.fetch_reading import Fetch
+from penstock.broker.fetch_sessions import NO_SESSION
 from penstock.broker.route import Request
-from penstock.broker.waiting_fetch import wait_for_bytes
-from penstock.model.errors import ErrorCode, KafkaError
+from penstock.model.errors import KafkaError
 from penstock.protocol.api import ApiKey, stable_versions
-from penstock.protocol.messages.fetch import (
-    FetchableTopicResponse,
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
-    PartitionData,
-)
-from penstock.world.disk import FileRange
+from penstock.protocol.messages.fetch import FetchRequest, FetchResponse
 
 API = ApiKey.FETCH
 VERSIONS = stable_versions(API)
 
-NO_SESSION = 0
-FULL_FETCH_EPOCHS = (-1, 0)
-UNKNOWN = -1
+FIRST_WITH_TOPIC_IDS = 13
 
 
-@dataclass(slots=True)
-class Found:
-    """What one pass over the wanted partitions gave."""
-
-    responses: list[FetchableTopicResponse]
-    partitions: list[Partition]
-    size: int
-    has_errors: bool
-
-
-def handle(message: FetchRequest, request: Request) -> FetchResponse | Awaitable[FetchResponse]:
-    if message.session_id != NO_SESSION or message.session_epoch not in FULL_FETCH_EPOCHS:
-        return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND, responses=[])
-    found = _read_all(message, request)
-    if found.size >= message.min_bytes or message.max_wait_ms <= 0 or found.has_errors or not found.partitions:
-        return FetchResponse(responses=found.responses)
-    return _wait(message, request, found)
-
-
-async def _wait(message: FetchRequest, request: Request, found: Found) -> FetchResponse:
-    await wait_for_bytes(found.partitions, message.min_bytes - found.size, message.max_wait_ms)
-    return FetchResponse(responses=_read_all(message, request).responses)
-
-
-def _read_all(message: FetchRequest, request: Request) -> Found:
-    found = Found([], [], 0, has_errors=False)
-    max_bytes = min(message.max_bytes, request.broker.settings.max_fetch_bytes)
-    for topic in message.topics:
-        partitions = [_read(topic, wanted, request, max_bytes, found) for wanted in topic.partitions]
-        found.responses.append(
-            FetchableTopicResponse(topic=topic.topic, topic_id=topic.topic_id, partitions=partitions)
-        )
-    return found
-
-
-def _read(topic: FetchTopic, wanted: FetchPartition, request: Request, max_bytes: int, found: Found) -> PartitionData:
+def handle(message: FetchRequest, request: Request) -> "FetchResponse | asyncio.Future[FetchResponse]":
+    broker = request.broker
+    replica_id = message.replica_id if message.replica_state is None else message.replica_state.replica_id
     try:
-        partition = request.broker.partition(topic.topic, topic.topic_id, wanted.partition)
-        partition.check_epoch(wanted.current_leader_epoch)
-        # The first batch comes whole however large it is, or a consumer could never get past it.
-        records = partition.read(
-            wanted.fetch_offset,
-            min(wanted.partition_max_bytes, max_bytes - found.size),
-            at_least_one_batch=found.size == 0,
+        session = broker.fetch_sessions.begin(
+            message,
+            uses_topic_ids=request.version >= FIRST_WITH_TOPIC_IDS,
+            is_privileged=replica_id >= 0,
+            now_ms=broker.clock.monotonic_ms(),
         )
     except KafkaError as error:
-        found.has_errors = True
-        return PartitionData(
-            partition_index=wanted.partition,
-            error_code=error.code,
-            high_watermark=UNKNOWN,
-            aborted_transactions=[],
-            records=b"",
-        )
-    found.partitions.append(partition)
-    found.size += len(records) if records is not None else 0
-    return _answer(partition, records)
+        return FetchResponse(error_code=error.code, responses=[])
+    fetch = Fetch(message, request, session, replica_id)
+    if fetch.read() or message.max_wait_ms <= 0:
+        return fetch.answer()
+    return ParkedFetch(fetch, message.max_wait_ms).answered
 
 
-def _answer(partition: Partition, records: FileRange | None) -> PartitionData:
-    return PartitionData(
-        partition_index=partition.index,
-        high_watermark=partition.high_watermark,
-        last_stable_offset=partition.high_watermark,
-        log_start_offset=partition.log.start_offset,
-        aborted_transactions=None,
-        records=b"" if records is None else records,
-    )
+class ParkedFetch(DelayedOperation):
+    """A fetch that found too little: its session tells it of changes, the clock that time is up."""
+
+    kind = "Fetch"
+
+    __slots__ = ("_fetch", "_is_scheduled", "_missing_bytes", "answered")
+
+    def __init__(self, fetch: Fetch, max_wait_ms: int) -> None:
+        super().__init__()
+        self._fetch = fetch
+        self._is_scheduled = False
+        self.answered: asyncio.Future[FetchResponse] = asyncio.get_running_loop().create_future()
+        self.answered.add_done_callback(self._on_done)
+        self._wait()
+        session = fetch.session
+        session.watch()
+        session.waiter = self
+        fetch.broker.delayed.park(self, max_wait_ms)
+
+    def on_change(self, size: int) -> None:
+        self._missing_bytes -= size
+        if self._is_scheduled or (size and self._missing_bytes > 0 and not self._fetch.has_unseen):
+            return
+        # Later, because a producer is at work right now, and may have more in the same request.
+        self._is_scheduled = True
+        asyncio.get_running_loop().call_soon(self._try_again)
+
+    def expire(self) -> None:
+        self._try_again(is_last=True)
+
+    def _try_again(self, *, is_last: bool = False) -> None:
+        self._is_scheduled = False
+        if self.answered.done():
+            return
+        try:
+            if self._fetch.read() or is_last:
+                response = self._fetch.answer()
+                self._leave()
+                self.answered.set_result(response)
+            else:
+                self._wait()
+        except Exception as error:
+            # Whoever awaits the answer deals with it; who woke us has nothing to do with it.
+            self._leave()
+            self.answered.set_exception(error)
+
+    def _wait(self) -> None:
+        self._missing_bytes = self._fetch.missing_bytes
+        self._fetch.forget()
+
+    def _on_done(self, answered: "asyncio.Future[FetchResponse]") -> None:
+        if answered.cancelled():
+            # The client is gone.
+            self._leave()
+
+    def _leave(self) -> None:
+        self._fetch.broker.delayed.cancel(self)
+        session = self._fetch.session
+        if session.waiter is self:
+            session.waiter = None
+        if session.id == NO_SESSION:
+            session.unwatch()

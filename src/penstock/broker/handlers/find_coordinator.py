@@ -35,5 +35,5 @@ def _find(key: str, key_type: int, request: Request) -> Coordinator:
             error_code=ErrorCode.INVALID_REQUEST,
             error_message="This broker coordinates consumer groups only.",
         )
-    settings = request.broker.settings
-    return Coordinator(key=key, node_id=settings.node_id, host=settings.host, port=settings.port, error_message=None)
+    identity = request.broker.identity
+    return Coordinator(key=key, node_id=identity.node_id, host=identity.host, port=identity.port, error_message=None)

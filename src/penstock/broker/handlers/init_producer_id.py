@@ -9,12 +9,12 @@ API = ApiKey.INIT_PRODUCER_ID
 VERSIONS = stable_versions(API)
 
 
-def handle(message: InitProducerIdRequest, request: Request) -> InitProducerIdResponse:
+async def handle(message: InitProducerIdRequest, request: Request) -> InitProducerIdResponse:
     if message.transactional_id is not None:
         # No transaction coordinator is here yet; this code ends the attempt instead of repeating it forever.
         return InitProducerIdResponse(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, producer_epoch=-1)
     try:
-        producer_id = request.broker.producer_ids.allocate()
+        producer_id = await request.broker.producer_ids.allocate()
     except KafkaError as error:
         return InitProducerIdResponse(error_code=error.code, producer_epoch=-1)
     return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)

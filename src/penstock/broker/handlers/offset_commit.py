@@ -1,8 +1,8 @@
 """OffsetCommit v2-10. v5 no retention (KIP-211), v6 leader epochs, v7 static members, v8 flexible, v10 topic ids."""
 
 from penstock.broker.route import Request
-from penstock.broker.topics import Topic
 from penstock.groups import CommittedOffset, NewOffset
+from penstock.metadata.image import TopicState
 from penstock.model.errors import ErrorCode
 from penstock.protocol.api import ApiKey, stable_versions
 from penstock.protocol.messages.offset_commit import (
@@ -34,8 +34,8 @@ def _look_up(
     accepted: list[tuple[OffsetCommitResponsePartition, NewOffset]],
 ) -> OffsetCommitResponseTopic:
     """Refuse partitions that do not exist, and note those that do."""
-    topics = request.broker.topics
-    topic = topics.by_id(wanted.topic_id) if request.version >= 10 else topics.by_name(wanted.name)
+    image = request.broker.image
+    topic = image.topic_by_id(wanted.topic_id) if request.version >= 10 else image.topics.get(wanted.name)
     answers = [
         OffsetCommitResponsePartition(
             partition_index=partition.partition_index, error_code=_refusal(topic, partition, request)
@@ -51,7 +51,7 @@ def _look_up(
     return OffsetCommitResponseTopic(name=wanted.name, topic_id=wanted.topic_id, partitions=answers)
 
 
-def _refusal(topic: Topic | None, partition: OffsetCommitRequestPartition, request: Request) -> ErrorCode:
+def _refusal(topic: TopicState | None, partition: OffsetCommitRequestPartition, request: Request) -> ErrorCode:
     if topic is None and request.version >= 10:
         return ErrorCode.UNKNOWN_TOPIC_ID
     if topic is None or not 0 <= partition.partition_index < len(topic.partitions):
@@ -59,7 +59,7 @@ def _refusal(topic: Topic | None, partition: OffsetCommitRequestPartition, reque
     return ErrorCode.NONE
 
 
-def _new_offset(topic: Topic, partition: OffsetCommitRequestPartition) -> NewOffset:
+def _new_offset(topic: TopicState, partition: OffsetCommitRequestPartition) -> NewOffset:
     committed = CommittedOffset(
         offset=partition.committed_offset,
         leader_epoch=partition.committed_leader_epoch,

@@ -56,7 +56,7 @@ def _committed(
 def _all(offsets: Mapping[str, Mapping[int, CommittedOffset]], request: Request) -> list[OffsetFetchResponseTopics]:
     answers = []
     for name, partitions in offsets.items():
-        topic = request.broker.topics.by_name(name)
+        topic = request.broker.image.topics.get(name)
         if topic is None and request.version >= 10:
             continue
         answers.append(
@@ -75,7 +75,7 @@ def _answer(
     """What was never committed has offset -1 and no error; only an id that names no topic is one."""
     name: str | None = wanted.name
     if request.version >= 10:
-        topic = request.broker.topics.by_id(wanted.topic_id)
+        topic = request.broker.image.topic_by_id(wanted.topic_id)
         name = None if topic is None else topic.name
     committed = {} if name is None else offsets.get(name, {})
     code = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.NONE

@@ -3,12 +3,20 @@
 from collections.abc import Awaitable
 from dataclasses import dataclass
 
-from penstock.broker.flushing import flush
 from penstock.broker.route import Request
-from penstock.model.errors import InvalidRecord, InvalidRequiredAcks, KafkaError
+from penstock.model.errors import (
+    ErrorCode,
+    InvalidRecord,
+    InvalidRequiredAcks,
+    InvalidTopic,
+    KafkaError,
+    RecordsRefused,
+)
+from penstock.model.topics import INTERNAL_TOPICS
 from penstock.net.connection import CloseConnection
 from penstock.protocol.api import ApiKey, stable_versions
 from penstock.protocol.messages.produce import (
+    BatchIndexAndErrorMessage,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -48,7 +56,7 @@ async def _answer_when_flushed(
 ) -> ProduceResponse | None:
     for one in due:
         try:
-            await flush(one.log, request.broker.async_disk)
+            await request.broker.flushing.flush(one.log)
         except KafkaError as error:
             _refuse(one.answer, error)
     return _answer(acks, topics)
@@ -83,17 +91,28 @@ def _append(
         if data.records is None:
             raise InvalidRecord("a produce request without records")
         partition = broker.partition(topic.name, topic.topic_id, data.index)
+        if partition.topic in INTERNAL_TOPICS:
+            raise InvalidTopic(f"Cannot append to internal topic {partition.topic}")
+        if acks == ALL:
+            partition.refuse_if_too_few_in_sync()
         now_ms = broker.clock.now_ms()
         appended = partition.append(data.records, allows_zstd=request.version >= 7, now_ms=now_ms)
     except KafkaError as error:
         _refuse(answer, error)
+        _count_refusal(topic, data, request, error)
         return answer
+    log = partition.log
     answer.base_offset = appended.base_offset
-    answer.log_start_offset = partition.log.start_offset
-    if partition.log.config.uses_log_append_time:
+    answer.log_start_offset = log.start_offset
+    if log.config.uses_log_append_time:
         answer.log_append_time_ms = now_ms
     if appended.is_flush_due:
-        due.append(Flush(partition.log, answer))
+        due.append(Flush(log, answer))
+    counters = broker.metrics.topic(partition.topic)
+    counters.total_produce_requests += 1
+    if not appended.is_duplicate:
+        counters.messages_in += appended.last_offset - appended.base_offset + 1
+        counters.bytes_in += len(data.records)
     return answer
 
 
@@ -101,3 +120,27 @@ def _refuse(answer: PartitionProduceResponse, error: KafkaError) -> None:
     answer.error_code = error.code
     answer.error_message = str(error)
     answer.base_offset = -1
+    if isinstance(error, RecordsRefused):
+        answer.record_errors = [
+            BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=text)
+            for index, text in error.record_errors
+        ]
+
+
+def _count_refusal(topic: TopicProduceData, data: PartitionProduceData, request: Request, error: KafkaError) -> None:
+    """Count for a topic that there is; a client can name any other."""
+    broker = request.broker
+    name = topic.name or broker.image.topic_names.get(topic.topic_id, "")
+    if name not in broker.image.topics:
+        return
+    counters = broker.metrics.topic(name)
+    counters.total_produce_requests += 1
+    counters.failed_produce_requests += 1
+    if error.code == ErrorCode.MESSAGE_TOO_LARGE:
+        counters.bytes_rejected += len(data.records or b"")
+    elif error.code == ErrorCode.CORRUPT_MESSAGE:
+        counters.invalid_message_crc_records += 1
+    elif error.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+        counters.invalid_offset_or_sequence_records += 1
+    elif isinstance(error, RecordsRefused) and error.code == ErrorCode.INVALID_RECORD:
+        counters.no_key_compacted_topic_records += len(error.record_errors)

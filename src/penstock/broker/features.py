@@ -1,0 +1,6 @@
+"""The features this release knows, by the names and levels of Apache's."""
+
+from penstock.metadata.records import BrokerFeature
+
+FEATURES = (BrokerFeature(name="metadata.version", min_supported_version=7, max_supported_version=30),)
+"""Levels of `metadata.version` stand for the record formats of Apache 3.3 to 4.3."""

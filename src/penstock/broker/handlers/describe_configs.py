@@ -1,0 +1,83 @@
+"""DescribeConfigs v1-4. v1 synonyms (KIP-226), v3 types and documentation (KIP-569), v4 flexible."""
+
+from penstock.broker.broker import Broker
+from penstock.broker.config_entries import ConfigEntry, broker_entries, topic_entries
+from penstock.broker.route import Request
+from penstock.metadata.image import BROKER, TOPIC
+from penstock.model.errors import InvalidRequest, KafkaError, UnknownTopicOrPartition
+from penstock.model.topics import check_topic_name
+from penstock.protocol.api import ApiKey, stable_versions
+from penstock.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+API = ApiKey.DESCRIBE_CONFIGS
+VERSIONS = stable_versions(API)
+
+
+def handle(message: DescribeConfigsRequest, request: Request) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(results=[_answer(resource, message, request) for resource in message.resources])
+
+
+def _answer(
+    resource: DescribeConfigsResource, message: DescribeConfigsRequest, request: Request
+) -> DescribeConfigsResult:
+    result = DescribeConfigsResult(
+        error_message="", resource_type=resource.resource_type, resource_name=resource.resource_name, configs=[]
+    )
+    try:
+        entries = _entries(resource, request.broker)
+    except KafkaError as error:
+        result.error_code, result.error_message = error.code, str(error)
+        return result
+    result.configs = [_entry(entry, message) for entry in entries]
+    return result
+
+
+def _entries(resource: DescribeConfigsResource, broker: Broker) -> list[ConfigEntry]:
+    name, names = resource.resource_name, resource.configuration_keys
+    if resource.resource_type == TOPIC:
+        check_topic_name(name)
+        if name not in broker.image.topics:
+            raise UnknownTopicOrPartition
+        return topic_entries(broker.config, broker.image.config_of(TOPIC, name), names)
+    if resource.resource_type != BROKER:
+        raise InvalidRequest(f"Resources of type {resource.resource_type} have no configurations here.")
+    identity = broker.identity
+    if not name:
+        return broker_entries(broker.config, names, is_cluster_default=True)
+    if not _is_whole_number(name):
+        raise InvalidRequest(f"Broker id must be an integer, but it is: {name}")
+    if int(name) != identity.node_id:
+        raise InvalidRequest(f"Unexpected broker id, expected {identity.node_id} or empty string, but received {name}")
+    actual = {
+        "advertised.listeners": f"PLAINTEXT://{identity.host}:{identity.port}",
+        "node.id": str(identity.node_id),
+        "broker.id": str(identity.node_id),
+    }
+    return broker_entries(broker.config, names, actual=actual)
+
+
+def _is_whole_number(text: str) -> bool:
+    return text.removeprefix("-").isdecimal()
+
+
+def _entry(entry: ConfigEntry, message: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+    return DescribeConfigsResourceResult(
+        name=entry.name,
+        value=entry.value,
+        read_only=entry.read_only,
+        config_source=entry.source,
+        is_sensitive=entry.is_sensitive,
+        synonyms=[
+            DescribeConfigsSynonym(name=synonym.name, value=synonym.value, source=synonym.source)
+            for synonym in (entry.synonyms if message.include_synonyms else ())
+        ],
+        config_type=entry.type_code,
+        documentation=entry.documentation if message.include_documentation else None,
+    )

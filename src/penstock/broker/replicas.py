@@ -1,0 +1,177 @@
+"""The partitions this broker has: their logs are opened, made and removed as the cluster's metadata says."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from penstock.broker.partition import Partition
+from penstock.metadata.delta import Delta
+from penstock.metadata.image import Image, PartitionState, TopicState
+from penstock.model.hashes import uuid_to_text
+from penstock.storage.checkpoint import write_atomically
+from penstock.storage.loading import LogState
+from penstock.storage.log import Log
+from penstock.storage.log_config import LogConfig
+from penstock.storage.log_directory import LogDirectory
+from penstock.storage.recovery import Cut, Progress
+from penstock.world.clock import Clock, Entropy
+from penstock.world.disk import Disk
+
+logger = logging.getLogger(__name__)
+
+METADATA_FILE = "partition.metadata"
+PARTITIONS_AT_ONCE = 16
+"""Logs that are made before others get a turn of the loop."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostedTopic:
+    """A topic with the partitions of it that are here, by index."""
+
+    name: str
+    topic_id: bytes
+    partitions: dict[int, Partition]
+
+
+class Replicas:
+    def __init__(
+        self,
+        disk: Disk,
+        logs: LogDirectory,
+        clock: Clock,
+        entropy: Entropy,
+        *,
+        node_id: int,
+        config_of: Callable[[str], LogConfig],
+    ) -> None:
+        self._disk = disk
+        self._logs = logs
+        self._clock = clock
+        self._entropy = entropy
+        self._node_id = node_id
+        self._config_of = config_of
+        self._by_name: dict[str, HostedTopic] = {}
+        self._by_id: dict[bytes, HostedTopic] = {}
+        self._retired: list[tuple[str, int]] = []
+        self.is_checkpoint_due = False
+        """Whether a log begins later than the checkpoint says, by an order that was acknowledged."""
+
+    def by_name(self, name: str) -> HostedTopic | None:
+        return self._by_name.get(name)
+
+    def by_id(self, topic_id: bytes) -> HostedTopic | None:
+        return self._by_id.get(topic_id)
+
+    def all(self) -> Iterable[Partition]:
+        return (partition for topic in self._by_name.values() for partition in topic.partitions.values())
+
+    def open_existing(
+        self, topic: TopicState, states: Mapping[int, LogState], progress: Progress = lambda _: None
+    ) -> None:
+        """Open the logs of a topic at start; a state that recovery left stands for the checkpoints'."""
+        for index, state in sorted(states.items()):
+            self._host(topic, index, state, progress)
+
+    async def follow(self, delta: Delta, image: Image) -> None:
+        """Make this broker's logs what an image says, where a delta changed it; OSError keeps a partition away."""
+        for topic in delta.removed_topics.values():
+            self._remove(topic)
+        count = 0
+        for topic_id in delta.touched_topics:
+            changed = image.topic_by_id(topic_id)
+            assert changed is not None
+            before = delta.before.topic_by_id(topic_id)
+            known = before.partitions if before is not None else ()
+            for state in changed.partitions:
+                if state.index < len(known) and known[state.index] is state:
+                    continue
+                self._follow_partition(changed, state)
+                count += 1
+                if count % PARTITIONS_AT_ONCE == 0:
+                    await asyncio.sleep(0)
+
+    def reconfigure(self, names: Iterable[str] | None) -> None:
+        """Give logs their settings anew: those of some topics, or of all."""
+        for name in list(self._by_name) if names is None else names:
+            topic = self._by_name.get(name)
+            if topic is not None:
+                config = self._config_of(name)
+                for partition in topic.partitions.values():
+                    partition.log.reconfigure(config)
+
+    def notify(self, log: Log) -> None:
+        """Something that readers may see has changed in a log, by no request of theirs."""
+        for partition in self.all():
+            if partition.log is log:
+                partition.notify(0)
+
+    def take_retired(self) -> list[tuple[str, int]]:
+        """Directories of deleted logs since the last call, each with the milliseconds it is to stay."""
+        retired, self._retired = self._retired, []
+        return retired
+
+    def _follow_partition(self, topic: TopicState, state: PartitionState) -> None:
+        if self._node_id not in state.replicas:
+            return
+        hosted = self._by_id.get(topic.topic_id)
+        partition = None if hosted is None else hosted.partitions.get(state.index)
+        if partition is None:
+            try:
+                partition = self._host(topic, state.index, LogState())
+            except OSError as error:
+                # It is in the metadata and will be made at the next start, if the disk lets it be.
+                logger.error("cannot make log=%s-%d reason=%r", topic.name, state.index, str(error))
+                return
+        partition.follow(state, self._node_id)
+
+    def _host(self, topic: TopicState, index: int, state: LogState, progress: Progress = lambda _: None) -> Partition:
+        config = self._config_of(topic.name)
+        log, cuts = self._logs.open(topic.name, index, self._clock.now_ms(), state, progress, config)
+        report_cuts(cuts)
+        if not self._disk.exists(f"{log.directory}/{METADATA_FILE}"):
+            text = f"version: 0\ntopic_id: {uuid_to_text(topic.topic_id)}"
+            # The metadata log knows the id as well; after a power cut it is written down again.
+            write_atomically(self._disk, log.directory, METADATA_FILE, text, durable=False)
+        partition = Partition(topic.name, topic.topic_id, index, log)
+        hosted = self._by_id.get(topic.topic_id)
+        if hosted is None:
+            hosted = self._by_id[topic.topic_id] = self._by_name[topic.name] = HostedTopic(
+                topic.name, topic.topic_id, {}
+            )
+        hosted.partitions[index] = partition
+        return partition
+
+    def _remove(self, topic: TopicState) -> None:
+        """Nobody is served any more from now on; the files go a little later."""
+        hosted = self._by_id.pop(topic.topic_id, None)
+        if hosted is None:
+            return
+        if self._by_name.get(topic.name) is hosted:
+            del self._by_name[topic.name]
+        logger.info("deleting topic=%s id=%s partitions=%d", topic.name, _text(topic), len(hosted.partitions))
+        for index, partition in hosted.partitions.items():
+            partition.remove()
+            self.retire_directory(topic.name, index)
+
+    def retire_directory(self, topic: str, index: int) -> None:
+        try:
+            path = self._logs.retire(topic, index, self._entropy.random_bytes(16).hex())
+            self._retired.append((path, self._config_of(topic).delete_delay_ms))
+        except OSError as error:
+            logger.error("cannot retire log=%s-%d reason=%r", topic, index, str(error))
+
+
+def _text(topic: TopicState) -> str:
+    return uuid_to_text(topic.topic_id)
+
+
+def report_cuts(cuts: list[Cut]) -> None:
+    for cut in cuts:
+        logger.warning(
+            "recovered file=%s kept_bytes=%d lost_bytes=%d reason=%r",
+            cut.path,
+            cut.kept_bytes,
+            cut.lost_bytes,
+            cut.reason,
+        )

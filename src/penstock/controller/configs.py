@@ -1,0 +1,107 @@
+"""Configurations that are changed, of topics and of brokers."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from penstock.controller.config_changes import NOTHING, Kind, full_changes, incremental_changes
+from penstock.controller.decision import Context, Decision
+from penstock.metadata.image import BROKER, TOPIC, Image
+from penstock.metadata.records import ConfigRecord
+from penstock.model.errors import BrokerIdNotRegistered, InvalidRequest, KafkaError, UnknownTopicOrPartition
+from penstock.model.topics import check_topic_name
+from penstock.protocol.messages.alter_configs import (
+    AlterConfigsRequest,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    AlterConfigsResponse,
+)
+from penstock.protocol.messages.incremental_alter_configs import AlterConfigsResource as IncrementalResource
+from penstock.protocol.messages.incremental_alter_configs import (
+    AlterConfigsResourceResponse as IncrementalResourceResponse,
+)
+from penstock.protocol.messages.incremental_alter_configs import (
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+
+
+def alter(image: Image, request: AlterConfigsRequest, context: Context) -> Decision:
+    """The older way: what is given takes the place of all that was set."""
+
+    def changes(current: Mapping[str, str], resource: AlterConfigsResource) -> dict[str, str | None]:
+        names = [config.name for config in resource.configs]
+        if len(set(names)) < len(names):
+            raise InvalidRequest("Error due to duplicate config keys")
+        return full_changes(_kind(resource), current, {config.name: config.value for config in resource.configs})
+
+    results, records = _alter(image, request.resources, changes)
+    reply = AlterConfigsResponse(responses=[AlterConfigsResourceResponse(**result) for result in results])
+    return Decision(reply, [] if request.validate_only else records)
+
+
+def alter_incrementally(image: Image, request: IncrementalAlterConfigsRequest, context: Context) -> Decision:
+    def changes(current: Mapping[str, str], resource: IncrementalResource) -> dict[str, str | None]:
+        operations = [(config.name, config.config_operation, config.value) for config in resource.configs]
+        kind = _kind(resource)
+        return incremental_changes(kind, current, operations, context.defaults.given if kind != Kind.TOPIC else NOTHING)
+
+    results, records = _alter(image, request.resources, changes)
+    reply = IncrementalAlterConfigsResponse(responses=[IncrementalResourceResponse(**result) for result in results])
+    return Decision(reply, [] if request.validate_only else records)
+
+
+def _alter(
+    image: Image, resources: list[Any], changes: Callable[[Mapping[str, str], Any], dict[str, str | None]]
+) -> tuple[list[dict[str, Any]], list[ConfigRecord]]:
+    named = Counter((resource.resource_type, resource.resource_name) for resource in resources)
+    results, records = [], []
+    for resource in resources:
+        result = {
+            "error_code": 0,
+            "error_message": None,
+            "resource_type": resource.resource_type,
+            "resource_name": resource.resource_name,
+        }
+        results.append(result)
+        try:
+            if named[resource.resource_type, resource.resource_name] > 1:
+                raise InvalidRequest("Each resource must appear at most once.")
+            _check_resource(image, resource)
+            current = image.config_of(resource.resource_type, resource.resource_name)
+            changed = changes(current, resource)
+        except KafkaError as error:
+            result["error_code"], result["error_message"] = error.code, str(error)
+            continue
+        records += [
+            ConfigRecord(
+                resource_type=resource.resource_type, resource_name=resource.resource_name, name=name, value=value
+            )
+            for name, value in changed.items()
+        ]
+    return results, records
+
+
+def _check_resource(image: Image, resource: Any) -> None:
+    kind, name = resource.resource_type, resource.resource_name
+    if kind == TOPIC:
+        if not name:
+            raise InvalidRequest("Default topic resources are not allowed.")
+        check_topic_name(name)
+        if name not in image.topics:
+            raise UnknownTopicOrPartition(f"The topic '{name}' does not exist.")
+        return
+    if kind != BROKER:
+        raise InvalidRequest(f"Unknown resource type {kind}")
+    if not name:
+        return
+    if not name.isdigit():
+        raise InvalidRequest(f"Node id must be an integer, but it is: {name}")
+    if int(name) not in image.brokers:
+        raise BrokerIdNotRegistered(f"No broker with id {name} found.")
+
+
+def _kind(resource: Any) -> Kind:
+    if resource.resource_type == TOPIC:
+        return Kind.TOPIC
+    return Kind.BROKER if resource.resource_name else Kind.CLUSTER

@@ -1,0 +1,36 @@
+"""What deciding takes and gives."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Defaults:
+    """What a request may leave open, and what may be asked for at all."""
+
+    partitions: int = 1
+    replication_factor: int = 1
+    allows_deletion: bool = True
+    given: Mapping[str, str] = field(default_factory=dict)
+    """The keys that the controller's own broker was started with: to these, lists are appended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a decision may use beside the image: time and chance come in as values."""
+
+    now_ms: int
+    version: int
+    """Of the API that the request came by."""
+    defaults: Defaults
+    new_id: Callable[[], bytes]
+    below: Callable[[int], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Records that make it so, and the reply that may leave once they count."""
+
+    reply: Any
+    records: list[Any] = field(default_factory=list)

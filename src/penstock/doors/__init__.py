@@ -1,0 +1,1 @@
+"""The coordinators a cluster can have, behind the Door protocol of `metadata`."""

@@ -1,0 +1,127 @@
+"""What the keys that have an effect here mean; a key that is not in these tables is accepted and changes nothing."""
+
+NO_EFFECT = "Accepted, no effect here."
+
+_LOOP = "Accepted, no effect here: one event loop per broker does this; more cores are used by running more brokers."
+_WORKERS = "Accepted, no effect here: such work runs in processes of its own, see `num.recovery.threads.per.data.dir`."
+_DOOR = "Accepted, no effect here: the cluster's state lives behind a coordinator, not in a quorum of controllers."
+
+NOTES: dict[str, str] = {
+    "background.threads": _LOOP,
+    "group.coordinator.background.threads": _LOOP,
+    "group.coordinator.threads": _LOOP,
+    "num.io.threads": _LOOP,
+    "num.network.threads": _LOOP,
+    "num.replica.alter.log.dirs.threads": _LOOP,
+    "num.replica.fetchers": _LOOP,
+    "share.coordinator.threads": _LOOP,
+    "queued.max.requests": (
+        "Accepted, no effect here: there is no queue between network and workers; each connection has at most 64 "
+        "requests under way, and `queued.max.request.bytes` bounds them all."
+    ),
+    "log.cleaner.threads": _WORKERS,
+    "controller.listener.names": _DOOR,
+    "controller.quorum.bootstrap.servers": _DOOR,
+    "controller.quorum.voters": _DOOR,
+    "process.roles": _DOOR,
+}
+"""What there is to say about keys without an effect, where Kafka's name promises one."""
+
+BROKER_MEANINGS: dict[str, str] = {
+    "advertised.listeners": "What clients are told to connect to; the listener, where it is not given.",
+    "auto.create.topics.enable": "Create a topic when a client first asks for it.",
+    "broker.heartbeat.interval.ms": "How often a broker tells the controller that it lives.",
+    "broker.id": "The older name of `node.id`.",
+    "broker.rack": "Where this broker stands; replicas of a partition are kept on different racks.",
+    "broker.session.timeout.ms": "A broker that was not heard for so long is taken for dead.",
+    "compression.gzip.level": "The level where a topic's compression is gzip; -1 is the codec's own.",
+    "compression.lz4.level": "The level where a topic's compression is lz4.",
+    "compression.type": "What batches are stored with; `producer` keeps them as they came.",
+    "compression.zstd.level": "The level where a topic's compression is zstd.",
+    "connections.max.idle.ms": "A connection that is silent for so long is closed.",
+    "default.replication.factor": "Replicas of a topic that is created without a number.",
+    "delete.topic.enable": "Whether a topic can be deleted (TOPIC_DELETION_DISABLED).",
+    "fetch.max.bytes": "The most that one fetch returns, but for a first batch that is larger.",
+    "group.initial.rebalance.delay.ms": "How long a new group waits for more members.",
+    "group.max.session.timeout.ms": "The longest session timeout a member may ask for.",
+    "group.max.size": "How many members a group can have.",
+    "group.min.session.timeout.ms": "The shortest session timeout a member may ask for.",
+    "listeners": "Where to listen: one listener, PLAINTEXT; an empty host means every interface.",
+    "log.cleanup.policy": "`delete` removes old segments; `compact` does nothing yet; empty keeps all.",
+    "log.dir": "Used where `log.dirs` is not given.",
+    "log.dirs": "The data directory: one.",
+    "log.flush.interval.messages": "Records that may be unflushed; the producer's answer waits for the flush.",
+    "log.flush.interval.ms": "How long records may be unflushed; `log.flush.scheduler.interval.ms` where not given.",
+    "log.flush.offset.checkpoint.interval.ms": "How often the checkpoint files are written.",
+    "log.flush.scheduler.interval.ms": "Used where `log.flush.interval.ms` is not given.",
+    "log.index.interval.bytes": "An index entry at most every so many bytes.",
+    "log.index.size.max.bytes": "The size of an index file, and so how many entries a segment can have.",
+    "log.message.timestamp.after.max.ms": "How far a record's time may lie ahead of the broker's (INVALID_TIMESTAMP).",
+    "log.message.timestamp.before.max.ms": "How far a record's time may lie behind the broker's (INVALID_TIMESTAMP).",
+    "log.message.timestamp.type": "LogAppendTime: records get the broker's time.",
+    "log.retention.bytes": "How large a partition may grow before its oldest files go; -1 is without limit.",
+    "log.retention.check.interval.ms": "How often retention is looked at.",
+    "log.retention.hours": "Used where neither `log.retention.ms` nor `log.retention.minutes` is given.",
+    "log.retention.minutes": "Used where `log.retention.ms` is not given.",
+    "log.retention.ms": "How long records are kept, by the newest of a file; -1 is for ever.",
+    "log.roll.hours": "Used where `log.roll.ms` is not given.",
+    "log.roll.jitter.hours": "Used where `log.roll.jitter.ms` is not given.",
+    "log.roll.jitter.ms": "A log begins its new file up to this much earlier, drawn for each file.",
+    "log.roll.ms": "A log begins a new file when a record is this much newer than the first one of the old.",
+    "log.segment.bytes": "A log begins a new file before the old one grows past this.",
+    "log.segment.delete.delay.ms": "How long a deleted file lies there as `.deleted`.",
+    "max.connections": "How many connections are held at once; a further one waits to be accepted.",
+    "max.connections.per.ip": "How many of them may come from one address; a further one is closed.",
+    "max.connections.per.ip.overrides": "Other limits for some addresses: `host:count,host:count`.",
+    "max.incremental.fetch.session.cache.slots": "How many fetch sessions are kept.",
+    "message.max.bytes": "The largest record batch a producer may send (MESSAGE_TOO_LARGE).",
+    "metadata.log.max.record.bytes.between.snapshots": "How much the cluster's log grows between two snapshots of it.",
+    "min.insync.replicas": "In-sync replicas that a write with acks=all needs (NOT_ENOUGH_REPLICAS).",
+    "node.id": "This broker's id; a data directory belongs to one id for good.",
+    "num.partitions": "Partitions of a topic that is created without a number.",
+    "num.recovery.threads.per.data.dir": (
+        "How many large logs are recovered at once after a crash, each in a process of its own."
+    ),
+    "offset.metadata.max.bytes": "How much metadata may go with a committed offset.",
+    "penstock.metrics.port": "Where metrics are served over HTTP; 0 is nowhere.",
+    "penstock.poison.buffers": (
+        "For debugging: overwrite each request after it was handled, so that a view kept too long shows itself."
+    ),
+    "producer.id.expiration.check.interval.ms": "How often producers are forgotten that were silent for too long.",
+    "producer.id.expiration.ms": "How long a silent producer is remembered.",
+    "queued.max.request.bytes": "How much requests may hold in memory before reading stops; -1 is without limit.",
+    "socket.request.max.bytes": "A larger request closes its connection.",
+    "zookeeper.connect": "Chooses the coordinator: `zookeeper://` and this; without it the coordinator is local.",
+}
+
+TOPIC_MEANINGS: dict[str, str] = {
+    "cleanup.policy": BROKER_MEANINGS["log.cleanup.policy"],
+    "compression.gzip.level": "The level where the topic's compression is gzip; -1 is the codec's own.",
+    "compression.lz4.level": "The level where the topic's compression is lz4.",
+    "compression.type": BROKER_MEANINGS["compression.type"],
+    "compression.zstd.level": "The level where the topic's compression is zstd.",
+    "file.delete.delay.ms": BROKER_MEANINGS["log.segment.delete.delay.ms"],
+    "flush.messages": BROKER_MEANINGS["log.flush.interval.messages"],
+    "flush.ms": "How long records may be unflushed.",
+    "index.interval.bytes": BROKER_MEANINGS["log.index.interval.bytes"],
+    "internal.segment.bytes": "As `segment.bytes`, and stronger; for tests, which want smaller files than that allows.",
+    "max.message.bytes": BROKER_MEANINGS["message.max.bytes"],
+    "message.timestamp.after.max.ms": BROKER_MEANINGS["log.message.timestamp.after.max.ms"],
+    "message.timestamp.before.max.ms": BROKER_MEANINGS["log.message.timestamp.before.max.ms"],
+    "message.timestamp.type": BROKER_MEANINGS["log.message.timestamp.type"],
+    "min.insync.replicas": BROKER_MEANINGS["min.insync.replicas"],
+    "retention.bytes": BROKER_MEANINGS["log.retention.bytes"],
+    "retention.ms": BROKER_MEANINGS["log.retention.ms"],
+    "segment.bytes": BROKER_MEANINGS["log.segment.bytes"],
+    "segment.index.bytes": BROKER_MEANINGS["log.index.size.max.bytes"],
+    "segment.jitter.ms": BROKER_MEANINGS["log.roll.jitter.ms"],
+    "segment.ms": BROKER_MEANINGS["log.roll.ms"],
+}
+
+
+def broker_meaning(name: str) -> str:
+    return BROKER_MEANINGS.get(name) or NOTES.get(name, NO_EFFECT)
+
+
+def topic_meaning(name: str) -> str:
+    return TOPIC_MEANINGS.get(name, NO_EFFECT)

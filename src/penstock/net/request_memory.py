@@ -1,0 +1,57 @@
+"""What requests in progress may hold in memory together: `queued.max.request.bytes`."""
+
+from typing import Protocol
+
+UNLIMITED = -1
+
+
+class Waiter(Protocol):
+    def on_memory(self, size: int) -> None:
+        """The memory that was asked for is yours; called in the middle of another's turn."""
+        ...
+
+
+class RequestMemory:
+    """Counts frames that have a buffer of their own, from their first bytes until their request is done.
+
+    As in Apache's pool, a frame may begin while anything is left, and is then counted with its whole size: the pool
+    can go below zero by one frame, and no frame is too large for it. Small frames live in memory that all share, hold
+    nothing, and never wait: the fetches that let a parked produce request finish are among them.
+    """
+
+    def __init__(self, limit: int = UNLIMITED) -> None:
+        self.limit = limit
+        self.used = 0
+        self._waiting: dict[Waiter, int] = {}
+
+    @property
+    def available(self) -> int:
+        """Below zero when the last frame took more than there was; without a limit there is no end."""
+        return 2**63 - 1 if self.limit < 0 else self.limit - self.used
+
+    @property
+    def waiting(self) -> int:
+        """How many connections wait."""
+        return len(self._waiting)
+
+    def take(self, size: int, waiter: Waiter) -> bool:
+        """Whether the memory is the waiter's now; if not, it hears when its turn has come."""
+        if self._waiting or self.available <= 0:
+            self._waiting[waiter] = size
+            return False
+        self.used += size
+        return True
+
+    def release(self, size: int) -> None:
+        self.used -= size
+        assert self.used >= 0, "memory was released twice"
+        while self._waiting and self.available > 0:
+            waiter = next(iter(self._waiting))
+            size = self._waiting.pop(waiter)
+            # Now and not when the waiter runs, so that nobody takes it in between.
+            self.used += size
+            waiter.on_memory(size)
+
+    def forget(self, waiter: Waiter) -> None:
+        """Whoever waited has left."""
+        self._waiting.pop(waiter, None)

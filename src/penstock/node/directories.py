@@ -1,0 +1,83 @@
+"""What lies in a data directory when a node starts: whose partitions, and what is left of deleted ones."""
+
+import logging
+from dataclasses import dataclass
+
+from penstock.broker.replicas import METADATA_FILE
+from penstock.controller.adoption import FoundTopic
+from penstock.model.hashes import uuid_from_text
+from penstock.storage.checkpoint import read_text
+from penstock.storage.log_directory import DELETED
+from penstock.world.disk import Disk
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The directory of a partition; without an id, its creation was cut off or its metadata file is damaged."""
+
+    topic: str
+    index: int
+    topic_id: bytes | None
+
+
+def find_partitions(disk: Disk, directory: str) -> list[Found]:
+    """Every partition's directory; what a deletion left behind is removed."""
+    found = []
+    for name in disk.names(directory):
+        path = f"{directory}/{name}"
+        if name.endswith(DELETED) and _is_directory(disk, path):
+            disk.remove_tree(path)
+            logger.info("removed directory=%s of a deleted topic", path)
+            continue
+        topic, dash, index = name.rpartition("-")
+        if dash and topic and index.isdigit() and _is_directory(disk, path):
+            found.append(Found(topic, int(index), _topic_id(disk, path)))
+    return found
+
+
+def has_records(disk: Disk, directory: str, found: Found) -> bool:
+    path = f"{directory}/{found.topic}-{found.index}"
+    return any(_size(disk, f"{path}/{name}") for name in disk.names(path) if name.endswith(".log"))
+
+
+def topics_to_adopt(disk: Disk, directory: str, found: list[Found]) -> list[FoundTopic]:
+    """The topics that are whole: partitions from 0 on without a gap, all with the same id."""
+    by_topic: dict[str, list[Found]] = {}
+    for one in found:
+        by_topic.setdefault(one.topic, []).append(one)
+    topics = []
+    for name, partitions in by_topic.items():
+        partitions.sort(key=lambda one: one.index)
+        ids = {one.topic_id for one in partitions}
+        topic_id = next(iter(ids)) if len(ids) == 1 else None
+        if topic_id is not None and [one.index for one in partitions] == list(range(len(partitions))):
+            topics.append(FoundTopic(name, topic_id, len(partitions)))
+            logger.info("adopting topic=%s partitions=%d", name, len(partitions))
+    return topics
+
+
+def _topic_id(disk: Disk, path: str) -> bytes | None:
+    text = read_text(disk, path, METADATA_FILE)
+    fields = dict(line.partition(": ")[::2] for line in (text or "").splitlines())
+    try:
+        return uuid_from_text(fields.get("topic_id", ""))
+    except ValueError:
+        return None
+
+
+def _is_directory(disk: Disk, path: str) -> bool:
+    try:
+        disk.names(path)
+    except NotADirectoryError:
+        return False
+    return True
+
+
+def _size(disk: Disk, path: str) -> int:
+    file = disk.open(path)
+    try:
+        return file.size()
+    finally:
+        file.close()

@@ -1,0 +1,34 @@
+"""What came of an operation on a log, or is still to be done for it."""
+
+from dataclasses import dataclass
+
+from penstock.world.disk import File
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """Where a batch came to lie; a duplicate lies where it was appended first."""
+
+    base_offset: int
+    last_offset: int
+    is_duplicate: bool = False
+    is_flush_due: bool = False
+    """Whether the configuration wants this on the device before it is acknowledged."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlushDue:
+    """System calls that bring a log up to an offset to the device, to be made off the event loop."""
+
+    directories: tuple[str, ...]
+    files: list[File]
+    end_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRecord:
+    """The answer to a question about time."""
+
+    offset: int
+    timestamp_ms: int
+    leader_epoch: int
