@@ -9,7 +9,6 @@ from benchmarks.wire import INT32, Template
 
 RECEIVE_BYTES = 1 << 21
 CONNECT_SECONDS = 60
-_CORRELATION_AT = 4
 
 
 class Connection:
@@ -39,14 +38,13 @@ class Connection:
 
 @dataclass(slots=True)
 class Plan:
-    """What to send: `count` times the template, the nth to its partition and from its offset."""
+    """What to send: `count` times the template, the nth to its partition or from offset n."""
 
     template: Template
     count: int
     in_flight: int
     reply_size: int
     """All responses have this size, so bytes need only be counted."""
-    first_offset: int = 0
     partitions: int = 1
     keeps_replies: bool = False
 
@@ -58,15 +56,15 @@ class Outcome:
     bursts: int = 0
     replies: list[bytes] = field(default_factory=list)
 
-    def check(self, plan: Plan, is_good: Callable[[bytes], object]) -> None:
-        """Every kept reply is the answer to its request, in order; `is_good` raises for one that failed."""
-        stream = memoryview(b"".join(self.replies))
+    def check(self, plan: Plan, check_reply: Callable[[int, bytes], None]) -> None:
+        """Every kept reply answers its request, in order; `check_reply` gets its number and its bytes."""
+        stream = b"".join(self.replies)
         assert len(stream) == plan.count * plan.reply_size
         for number in range(plan.count):
-            reply = stream[number * plan.reply_size : (number + 1) * plan.reply_size]
-            (correlation_id,) = INT32.unpack_from(reply, _CORRELATION_AT)
+            reply = stream[number * plan.reply_size + 4 : (number + 1) * plan.reply_size]
+            (correlation_id,) = INT32.unpack_from(reply)
             assert correlation_id == number, f"reply {correlation_id} where {number} was due"
-            is_good(bytes(reply[4:]))
+            check_reply(number, reply)
 
 
 def drive(connection: Connection, plan: Plan) -> Outcome:
@@ -134,7 +132,7 @@ class _Sender:
     def send(self, target: socket.socket, count: int) -> None:
         plan, frames = self._plan, self._frames[:count]
         for frame in frames:
-            plan.template.patch(frame, self.sent, plan.first_offset + self.sent, self.sent % plan.partitions)
+            plan.template.patch(frame, self.sent, self.sent, self.sent % plan.partitions)
             self.sent += 1
         size = plan.template.size * count
         sent = target.sendmsg(frames) if frames else 0

@@ -1,7 +1,6 @@
 """Raw pipelined Produce and Fetch: the broker beside a bare uvloop sink and a plain C sink, interleaved."""
 
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ from benchmarks.load import Connection, Outcome, Plan, drive
 from benchmarks.servers import Server, broker_command, build_c_sink, c_sink_command, running, uvloop_sink_command
 from benchmarks.wire import (
     Layout,
-    Template,
     check_created,
     create_topic_frame,
     fetched_records,
@@ -91,9 +89,13 @@ def measure_server(name: str, case: Case, wire: Layout, c_sink: Path | None) -> 
             if name == BROKER:
                 check_created(connection.call(create_topic_frame(1)))
             warm = _check_server(connection, wire, case.requests // 20)
-            produced = _timed(server, case, lambda: _produce(connection, case, wire))
-            assert fetched_records(connection.call(wire.fetch.numbered(0, offset=warm + case.requests - 1)))
-            fetched = _timed(server, case, lambda: _drive(connection, wire.fetch, case, _fetch_reply_size(wire)))
+            produce = Plan(wire.produce, case.requests, case.in_flight, len(wire.produce_reply), keeps_replies=True)
+            produced, outcome = _timed(server, connection, produce)
+            outcome.check(produce, lambda number, reply: _check_offset(reply, warm + number))
+            last = connection.call(wire.fetch.numbered(0, offset=warm + case.requests - 1))
+            assert fetched_records(last)[16:] == wire.batch[16:]
+            fetch = Plan(wire.fetch, case.requests, case.in_flight, _fetch_reply_size(wire))
+            fetched, _ = _timed(server, connection, fetch)
             connection.close()
     return {PRODUCE: produced, FETCH: fetched}
 
@@ -102,7 +104,7 @@ def _check_server(connection: Connection, wire: Layout, count: int) -> int:
     """Ask one by one until the server is warm, and see that it does its job; returns how often."""
     for number in range(count):
         produce_reply = connection.call(wire.produce.numbered(number))
-        assert produced_offset(produce_reply) == number
+        _check_offset(produce_reply, number)
         assert len(produce_reply) + 4 == len(wire.produce_reply)
         fetch_reply = connection.call(wire.fetch.numbered(number, offset=number))
         assert len(fetch_reply) + 4 == _fetch_reply_size(wire)
@@ -112,19 +114,15 @@ def _check_server(connection: Connection, wire: Layout, count: int) -> int:
     return count
 
 
-def _timed(server: Server, case: Case, run: Callable[[], Outcome]) -> Sample:
+def _timed(server: Server, connection: Connection, plan: Plan) -> tuple[Sample, Outcome]:
     before = server.cpu_ns()
-    outcome = run()
-    cpu_us = (server.cpu_ns() - before) / 1000 / case.requests
-    return Sample(cpu_us, case.requests / outcome.bursts)
+    outcome = drive(connection, plan)
+    cpu_us = (server.cpu_ns() - before) / 1000 / plan.count
+    return Sample(cpu_us, plan.count / outcome.bursts), outcome
 
 
-def _produce(connection: Connection, case: Case, wire: Layout) -> Outcome:
-    return _drive(connection, wire.produce, case, len(wire.produce_reply))
-
-
-def _drive(connection: Connection, template: Template, case: Case, reply_size: int) -> Outcome:
-    return drive(connection, Plan(template, case.requests, case.in_flight, reply_size))
+def _check_offset(reply: bytes, offset: int) -> None:
+    assert produced_offset(reply) == offset
 
 
 def _fetch_reply_size(wire: Layout) -> int:

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -57,19 +58,21 @@ class Server:
 
 def launch(command: Sequence[str]) -> Server:
     """Start a server and wait for the line that names its port."""
-    begun = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    assert process.stdout is not None
-    with selectors.DefaultSelector() as selector:
-        selector.register(process.stdout, selectors.EVENT_READ)
-        line = process.stdout.readline() if selector.select(START_SECONDS) else ""
-    seconds = time.perf_counter() - begun
-    found = re.search(r"listening on \S*:(\d+)", line)
-    if found is None:
-        process.kill()
-        process.wait()
-        raise RuntimeError(f"{' '.join(command[:4])} ... said {line!r} instead of listening")
-    return Server(process, int(found[1]), seconds)
+    with tempfile.TemporaryFile("w+") as errors:
+        begun = time.perf_counter()
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+        assert process.stdout is not None
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.stdout, selectors.EVENT_READ)
+            line = process.stdout.readline() if selector.select(START_SECONDS) else ""
+        seconds = time.perf_counter() - begun
+        found = re.search(r"listening on \S*:(\d+)", line)
+        if found is None:
+            process.kill()
+            process.wait()
+            errors.seek(0)
+            raise RuntimeError(f"{command[:4]} said {line!r} instead of listening:\n{errors.read()}")
+        return Server(process, int(found[1]), seconds)
 
 
 @contextmanager

@@ -59,13 +59,13 @@ def test_a_broker_that_acknowledges_what_it_did_not_write_is_caught(monkeypatch:
     written = Segment.append
     calls = 0
 
-    def forgetful(self: Segment, pieces: Any, batch: BatchView, last_offset: int) -> None:
+    def forgetful(self: Segment, pieces: Any, size: int, last_offset: int, max_timestamp: int) -> None:
         nonlocal calls
         calls += 1
         if calls % 50 == 0:
             self.next_offset = last_offset + 1
         else:
-            written(self, pieces, batch, last_offset)
+            written(self, pieces, size, last_offset, max_timestamp)
 
     monkeypatch.setattr(Segment, "append", forgetful)
     assert is_caught()

@@ -2,7 +2,10 @@
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from struct import Struct as Packed
+from struct import error as StructError  # noqa: N812 - a class, named as one
 from typing import Any
 
 from penstock.broker.broker import Broker
@@ -12,17 +15,29 @@ from penstock.model.errors import ErrorCode
 from penstock.model.metrics import Registry
 from penstock.net.connection import CloseConnection, Reply, ServerConnection
 from penstock.protocol.api import ApiKey, request_class, response_class
-from penstock.protocol.codec import decode_prefix, decoder_of, encode, encoder_of
+from penstock.protocol.codec import Piece, decoder_of, encode, encoder_of
 from penstock.protocol.declare import Message
 from penstock.protocol.errors import CodecError
-from penstock.protocol.headers import (
-    RequestHeader,
-    decode_request_header,
-    encode_response_header,
-    response_has_tags,
-    skip_tags,
-)
+from penstock.protocol.headers import RequestHeader, decode_request_header, response_has_tags, skip_tags
 from penstock.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+
+BAD_BYTES = (CodecError, StructError, IndexError, ValueError, OverflowError)
+"""What decoding raises for bytes that are no request."""
+
+_response_header = Packed(">i").pack
+
+
+@dataclass(slots=True)
+class Lane:
+    """All that a request of one API in one version takes, looked up once."""
+
+    version: int
+    has_tags: bool
+    decode: Callable[[memoryview, int, int], tuple[Any, int]]
+    encode: Callable[[Any, Callable[[Piece], None]], None]
+    header_end: bytes
+    """What follows the correlation id in the response's header."""
+    handle: Callable[[Any, Request], Any]
 
 
 class Dispatcher:
@@ -31,52 +46,68 @@ class Dispatcher:
         self._broker = broker
         self._api_metrics = (metrics or BrokerMetrics(Registry(), broker.clock.monotonic_ms())).apis
         self._perf_ns = broker.clock.perf_ns
+        self._lanes: dict[tuple[int, int], Lane] = {}
 
     def warm(self, api_keys: Iterable[ApiKey]) -> None:
         """Compile the codecs of the newest versions before the first client pays for it."""
         for api_key in api_keys:
-            version = self._routes[api_key].versions[-1]
-            decoder_of(request_class(api_key), version)
-            encoder_of(response_class(api_key), version)
+            self._open_lane(self._routes[api_key], self._routes[api_key].versions[-1])
 
     def __call__(self, frame: memoryview, connection: ServerConnection) -> "Reply | asyncio.Future[Reply]":
         started_ns = self._perf_ns()
         try:
             header = decode_request_header(frame)
-            route = self._routes.get(header.api_key)
-            if route is None or header.api_version not in route.versions:
-                return _unsupported(header, route)
-            if header.api_version >= route.flexible_since:
-                header.body = skip_tags(frame, header.body)
+            lane = self._lanes.get((header.api_key, header.api_version))
+            if lane is None:
+                route = self._routes.get(header.api_key)
+                if route is None or header.api_version not in route.versions:
+                    return _unsupported(header, route)
+                lane = self._open_lane(route, header.api_version)
+            position = header.body
+            if lane.has_tags:
+                position = position + 1 if frame[position] == 0 else skip_tags(frame, position)
             # Bytes after the message are ignored, as Apache does: librdkafka sends some after a MetadataRequest.
-            message, _ = decode_prefix(route.message, header.api_version, frame, header.body)
-        except CodecError as error:
+            message, _ = lane.decode(frame, position, len(frame))
+        except BAD_BYTES as error:
             raise CloseConnection(str(error)) from error
         request = Request(header.api_version, header.client_id, connection.peer, self._broker, self._routes)
-        handled = route.handle(message, request)
+        handled = lane.handle(message, request)
         # A message is never awaitable, and `isawaitable` costs as much as all our counting.
         if not isinstance(handled, Message) and inspect.isawaitable(handled):
-            return asyncio.ensure_future(self._reply_later(header, handled, len(frame), started_ns, self._perf_ns()))
-        reply = None if handled is None else _reply(header, handled)
+            return asyncio.ensure_future(
+                self._reply_later(lane, header, handled, len(frame), started_ns, self._perf_ns())
+            )
+        reply = None if handled is None else _reply(lane, header, handled)
         duration_ns = self._perf_ns() - started_ns
-        self._api_metrics[header.api_key].record(header.api_version, len(frame), duration_ns, handled)
+        self._api_metrics[header.api_key].record(lane.version, len(frame), duration_ns, handled)
         return reply
 
+    def _open_lane(self, route: Route, version: int) -> Lane:
+        has_tags = response_has_tags(route.api_key, version)
+        lane = self._lanes[route.api_key, version] = Lane(
+            version=version,
+            has_tags=version >= route.flexible_since,
+            decode=decoder_of(request_class(route.api_key), version),
+            encode=encoder_of(response_class(route.api_key), version),
+            header_end=b"\0" if has_tags else b"",
+            handle=route.handle,
+        )
+        return lane
+
     async def _reply_later(
-        self, header: RequestHeader, handled: Awaitable[Any], size: int, started_ns: int, parked_ns: int
+        self, lane: Lane, header: RequestHeader, handled: Awaitable[Any], size: int, started_ns: int, parked_ns: int
     ) -> Reply:
         response = await handled
         remote_ns = self._perf_ns() - parked_ns
-        reply = None if response is None else _reply(header, response)
+        reply = None if response is None else _reply(lane, header, response)
         local_ns = self._perf_ns() - started_ns - remote_ns
-        self._api_metrics[header.api_key].record_waited(header.api_version, size, local_ns, remote_ns, response)
+        self._api_metrics[header.api_key].record_waited(lane.version, size, local_ns, remote_ns, response)
         return reply
 
 
-def _reply(header: RequestHeader, response: Any) -> Reply:
-    has_tags = response_has_tags(header.api_key, header.api_version)
-    pieces = encode(response, header.api_version)
-    pieces.insert(0, encode_response_header(header.correlation_id, has_tags=has_tags))
+def _reply(lane: Lane, header: RequestHeader, response: Any) -> Reply:
+    pieces: list[Piece] = [_response_header(header.correlation_id) + lane.header_end]
+    lane.encode(response, pieces.append)
     return pieces
 
 
@@ -86,4 +117,4 @@ def _unsupported(header: RequestHeader, route: Route | None) -> Reply:
         raise CloseConnection(f"api key {header.api_key} version {header.api_version} is not served")
     versions = ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=route.versions[0], max_version=route.versions[-1])
     response = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[versions])
-    return [encode_response_header(header.correlation_id, has_tags=False), *encode(response, 0)]
+    return [_response_header(header.correlation_id), *encode(response, 0)]

@@ -85,10 +85,11 @@ class Partition:
         if batch.is_transactional:
             raise InvalidTxnState("transactions are not served yet")
         appended = log.append(batch, leader_epoch=self.leader_epoch, origin=Origin.CLIENT, now_ms=now_ms)
-        # With one replica, what the leader has appended every in-sync replica has.
-        log.raise_high_watermark(log.end_offset)
-        if self._watchers and not appended.is_duplicate:
-            self.notify(batch.size)
+        if not appended.is_duplicate:
+            # With one replica, what the leader has appended every in-sync replica has.
+            log.raise_high_watermark(log.end_offset)
+            if self._watchers:
+                self.notify(batch.size)
         return appended
 
     def read(self, offset: int, max_bytes: int, *, at_least_one_batch: bool) -> FileRange | None:

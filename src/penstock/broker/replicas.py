@@ -25,13 +25,14 @@ PARTITIONS_AT_ONCE = 16
 """Logs that are made before others get a turn of the loop."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class HostedTopic:
     """A topic with the partitions of it that are here, by index."""
 
     name: str
     topic_id: bytes
     partitions: dict[int, Partition]
+    config: LogConfig
 
 
 class Replicas:
@@ -96,9 +97,9 @@ class Replicas:
         for name in list(self._by_name) if names is None else names:
             topic = self._by_name.get(name)
             if topic is not None:
-                config = self._config_of(name)
+                topic.config = self._config_of(name)
                 for partition in topic.partitions.values():
-                    partition.log.reconfigure(config)
+                    partition.log.reconfigure(topic.config)
 
     def notify(self, log: Log) -> None:
         """Something that readers may see has changed in a log, by no request of theirs."""
@@ -126,7 +127,8 @@ class Replicas:
         partition.follow(state, self._node_id)
 
     def _host(self, topic: TopicState, index: int, state: LogState, progress: Progress = lambda _: None) -> Partition:
-        config = self._config_of(topic.name)
+        hosted = self._by_id.get(topic.topic_id)
+        config = self._config_of(topic.name) if hosted is None else hosted.config
         log, cuts = self._logs.open(topic.name, index, self._clock.now_ms(), state, progress, config)
         report_cuts(cuts)
         if not self._disk.exists(f"{log.directory}/{METADATA_FILE}"):
@@ -134,10 +136,9 @@ class Replicas:
             # The metadata log knows the id as well; after a power cut it is written down again.
             write_atomically(self._disk, log.directory, METADATA_FILE, text, durable=False)
         partition = Partition(topic.name, topic.topic_id, index, log)
-        hosted = self._by_id.get(topic.topic_id)
         if hosted is None:
             hosted = self._by_id[topic.topic_id] = self._by_name[topic.name] = HostedTopic(
-                topic.name, topic.topic_id, {}
+                topic.name, topic.topic_id, {}, config
             )
         hosted.partitions[index] = partition
         return partition

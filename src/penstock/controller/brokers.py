@@ -14,6 +14,7 @@ from penstock.metadata.records import (
     UnregisterBrokerRecord,
 )
 from penstock.model.errors import ErrorCode
+from penstock.model.topics import MAX_NAME_LENGTH
 from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from penstock.protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
@@ -147,7 +148,9 @@ def _elect(
 ) -> tuple[PartitionResult, PartitionChangeRecord | None]:
     topic = image.topics.get(name)
     if topic is None:
-        return _election(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}"), None
+        # It may be too long for any topic, and is quoted once for every partition.
+        text = f"No such topic as {name[:MAX_NAME_LENGTH]}"
+        return _election(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text), None
     if not 0 <= index < len(topic.partitions):
         return _election(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}"), None
     partition = topic.partitions[index]

@@ -9,6 +9,7 @@ from penstock.controller.decision import Context, Decision
 from penstock.metadata.image import BROKER, TOPIC, Image
 from penstock.metadata.records import ConfigRecord
 from penstock.model.errors import BrokerIdNotRegistered, InvalidRequest, KafkaError, UnknownTopicOrPartition
+from penstock.model.numbers import parse_int32
 from penstock.model.topics import check_topic_name
 from penstock.protocol.messages.alter_configs import (
     AlterConfigsRequest,
@@ -95,9 +96,10 @@ def _check_resource(image: Image, resource: Any) -> None:
         raise InvalidRequest(f"Unknown resource type {kind}")
     if not name:
         return
-    if not name.isdigit():
+    broker_id = parse_int32(name)
+    if broker_id is None or broker_id < 0:
         raise InvalidRequest(f"Node id must be an integer, but it is: {name}")
-    if int(name) not in image.brokers:
+    if broker_id not in image.brokers:
         raise BrokerIdNotRegistered(f"No broker with id {name} found.")
 
 

@@ -17,7 +17,8 @@ def without_broker(image: Image, broker_id: int) -> Iterator[PartitionChangeReco
         if partition.leader == broker_id:
             # Also when it will lead again: its next term is another epoch, for it may have lost its end.
             leader = next((one for one in partition.replicas if one in isr and one in live), NO_LEADER)
-        yield _change(topic, partition, leader, isr)
+        if leader != NO_CHANGE or tuple(isr) != partition.isr:
+            yield _change(topic, partition, leader, isr)
 
 
 def with_broker(image: Image, broker_id: int) -> Iterator[PartitionChangeRecord]:

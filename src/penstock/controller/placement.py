@@ -10,6 +10,10 @@ def place(
     brokers: Sequence[BrokerState], count: int, replication_factor: int, *, start: int, shift: int, first: int = 0
 ) -> list[list[int]]:
     """Replicas for `count` partitions, the preferred leader first; `first` is the index of the first partition."""
+    if not brokers:
+        raise InvalidReplicationFactor(
+            f"Unable to replicate the partition {replication_factor} time(s): All brokers are currently fenced."
+        )
     if replication_factor > len(brokers):
         raise InvalidReplicationFactor(
             f"Unable to replicate the partition {replication_factor} time(s): The target replication factor of "

@@ -45,6 +45,8 @@ from penstock.protocol.messages.delete_topics import (
 )
 
 BROKER_DEFAULT = -1
+TELLS_DISABLED_DELETION_SINCE = 3
+"""The version of DeleteTopics that knows the error for it."""
 MAX_NEW_PARTITIONS = 10_000
 """Of one request: what is decided at once is written at once."""
 
@@ -66,11 +68,9 @@ def create(image: Image, request: CreateTopicsRequest, context: Context) -> Deci
             results.append(_refused_topic(topic.name, error))
             continue
         results.append(_created(topic.name, made))
-        if request.validate_only:
-            continue
-        records += made
         # The next topic of the request must not collide with this one.
         image = apply(image, made, image.offset)
+        records += [] if request.validate_only else made
     duplicate = InvalidRequest("Duplicate topic name.")
     results += [_refused_topic(name, duplicate) for name, count in named.items() if count > 1]
     return Decision(CreateTopicsResponse(topics=results), records)
@@ -158,12 +158,14 @@ def _assigned(image: Image, wanted: CreatableTopic) -> list[list[int]]:
     if sorted(by_index) != list(range(len(by_index))):
         raise InvalidReplicaAssignment("partitions should be a consecutive 0-based integer sequence")
     assigned = [by_index[index] for index in range(len(by_index))]
-    _check_assignment(image, assigned, len(assigned[0]))
+    _check_assignment(image, assigned, len(assigned[0]), first=0)
     return assigned
 
 
-def _check_assignment(image: Image, assigned: Sequence[Sequence[int]], size: int) -> None:
-    for replicas in assigned:
+def _check_assignment(image: Image, assigned: Sequence[Sequence[int]], size: int, *, first: int) -> None:
+    """Refuse what cannot be; `first` is the index of the first partition that is assigned."""
+    live = {broker.broker_id for broker in image.live_brokers()}
+    for index, replicas in enumerate(assigned, first):
         if not replicas:
             raise InvalidReplicaAssignment("The manual partition assignment includes an empty replica list.")
         for broker in replicas:
@@ -179,6 +181,11 @@ def _check_assignment(image: Image, assigned: Sequence[Sequence[int]], size: int
             raise InvalidReplicaAssignment(
                 f"The manual partition assignment includes a partition with {len(replicas)} replica(s), but this is "
                 f"not consistent with previous partitions, which have {size} replica(s)."
+            )
+        if live.isdisjoint(replicas):
+            raise InvalidReplicaAssignment(
+                f"All brokers specified in the manual partition assignment for partition {index} are fenced or in "
+                "controlled shutdown."
             )
 
 
@@ -201,7 +208,9 @@ def _refused_topic(name: str, error: KafkaError) -> CreatableTopicResult:
 def delete(image: Image, request: DeleteTopicsRequest, context: Context) -> Decision:
     wanted = request.topics or [DeleteTopicState(name=name, topic_id=NO_UUID) for name in request.topic_names]
     counted = Counter((one.name, one.topic_id) for one in wanted)
-    ids = {topic_id for _, topic_id in counted}
+    ids = {topic_id for name, topic_id in counted if name is None}
+    known = [image.topics.get(name or "") for name, topic_id in counted if topic_id == NO_UUID]
+    named = {topic.topic_id for topic in known if topic is not None}
     results, records = [], []
     for (name, topic_id), count in counted.items():
         result = DeletableTopicResult(name=name, topic_id=topic_id)
@@ -212,19 +221,21 @@ def delete(image: Image, request: DeleteTopicsRequest, context: Context) -> Deci
             # Who says nothing at all is answered as often as he asks.
             results += [result] * (count if name is None and topic_id == NO_UUID else 1)
             continue
-        results.append(result)
         result.name, result.topic_id = topic.name, topic.topic_id
-        if topic_id == NO_UUID and topic.topic_id in ids:
+        if topic.topic_id not in ids & named:
+            results.append(result)
+            records.append(RemoveTopicRecord(topic_id=topic.topic_id))
+        elif name is not None:
             result.error_code = ErrorCode.INVALID_REQUEST
             result.error_message = "The provided topic name maps to an ID that was already supplied."
-            continue
-        records.append(RemoveTopicRecord(topic_id=topic.topic_id))
+            results.append(result)
     return Decision(DeleteTopicsResponse(responses=results), records)
 
 
 def _topic_to_delete(image: Image, name: str | None, topic_id: bytes, count: int, context: Context) -> TopicState:
     if not context.defaults.allows_deletion:
-        raise TopicDeletionDisabled("Topic deletion is disabled.")
+        refusal = TopicDeletionDisabled if context.version >= TELLS_DISABLED_DELETION_SINCE else InvalidRequest
+        raise refusal("Topic deletion is disabled.")
     if name is not None and topic_id != NO_UUID:
         raise InvalidRequest("You may not specify both topic name and topic id.")
     if name is None and topic_id == NO_UUID:
@@ -289,5 +300,5 @@ def _add_partitions(image: Image, wanted: CreatePartitionsTopic, context: Contex
                 f"Attempted to add {added} additional partition(s), but only {len(replicas)} assignment(s) were "
                 "specified."
             )
-        _check_assignment(image, replicas, factor)
+        _check_assignment(image, replicas, factor, first=present)
     return [new_partition(topic.topic_id, present + number, one, image) for number, one in enumerate(replicas)]

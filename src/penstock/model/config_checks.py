@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.model.config import Config
+from penstock.model.numbers import parse_int32
 
 _RETENTION = "log.retention.ms must be unlimited (-1) or, greater than or equal to 1"
 
@@ -47,7 +48,8 @@ def connection_overrides(text: str) -> dict[str, int] | None:
     for pair in filter(None, map(str.strip, text.split(","))):
         # An IPv6 address has colons of its own.
         host, colon, count = pair.rpartition(":")
-        if not colon or not host.strip() or not (count.strip().isascii() and count.strip().isdigit()):
+        number = parse_int32(count.strip()) if count.strip().isdecimal() else None
+        if not colon or not host.strip() or number is None:
             return None
-        counts[host.strip()] = int(count)
+        counts[host.strip()] = number
     return counts

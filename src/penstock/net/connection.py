@@ -71,7 +71,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._finished_bytes = 0
         # Writing: small pieces, still to be joined, come after all of `outgoing`.
         self._outgoing: deque[Piece] = deque()
-        self._small: list[bytes] = []
+        self._small: list[Buffer] = []
         self._small_bytes = 0
         self._cold_read: asyncio.Future[bytes] | None = None
         self._is_writing_paused = False
@@ -262,8 +262,10 @@ class ServerConnection(asyncio.BufferedProtocol):
         error = None if done.cancelled() else done.exception()
         if error is None:
             return True
-        reason = str(error) if isinstance(error, CloseConnection) else repr(error)
-        logger.warning("closing connection peer=%s reason=%r", self.peer, reason)
+        if isinstance(error, CloseConnection):
+            logger.warning("closing connection peer=%s reason=%r", self.peer, str(error))
+        else:
+            logger.error("closing connection peer=%s after an error of our own", self.peer, exc_info=error)
         self._drop_requests()
         self._close_after_error()
         return False
@@ -294,14 +296,33 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._outgoing.append(body)
 
     def _enqueue_with_ranges(self, reply: list[Piece]) -> None:
-        self._small.append(_pack_size(sum(map(len, reply))))
-        for piece in reply:
-            if not isinstance(piece, FileRange) and len(piece) < JOIN_BELOW:
-                self._small.append(bytes(piece))
+        small = self._small
+        small.append(_pack_size(sum(map(len, reply))))
+        start = 0
+        for at, piece in enumerate(reply):
+            if not isinstance(piece, FileRange):
+                continue
+            small += reply[start:at]  # type: ignore[arg-type]
+            start = at + 1
+            data = self._read_small(piece) if piece.size < JOIN_BELOW and not self._outgoing else None
+            if data is not None:
+                small.append(data)
+                self._small_bytes += len(data)
             else:
                 self._join_small()
                 self._outgoing.append(piece)
-        self._join_small()
+        small += reply[start:]  # type: ignore[arg-type]
+        if self._outgoing:
+            self._join_small()
+
+    def _read_small(self, piece: FileRange) -> Buffer | None:
+        """A short range now, if it is warm and whole: it leaves with what else there is to send."""
+        try:
+            data = piece.file.read_warm(piece.position, piece.size)
+        except OSError:
+            # It is met again when the range is sent, and dealt with there.
+            return None
+        return data if data is not None and len(data) == piece.size else None
 
     def _join_small(self) -> None:
         if self._small:

@@ -30,26 +30,28 @@ class LeaderEpochs:
         self._directory = directory
         self._entries: list[EpochStart] = []
         self._is_written = True
+        self.latest = UNDEFINED
+        """Looked at by every append."""
 
     @property
     def entries(self) -> tuple[EpochStart, ...]:
         return tuple(self._entries)
 
-    @property
-    def latest(self) -> int:
-        return self._entries[-1].epoch if self._entries else UNDEFINED
+    def _replace(self, entries: list[EpochStart]) -> None:
+        self._entries = entries
+        self.latest = entries[-1].epoch if entries else UNDEFINED
 
     def load(self) -> None:
         """Read the file; CorruptFile when it says nothing sensible."""
         text = read_text(self._disk, self._directory, FILE_NAME)
-        self._entries = [] if not text else _parse(text)
+        self._replace([] if not text else _parse(text))
 
     def assign(self, epoch: int, start_offset: int) -> None:
         """Note that an epoch begins at an offset; what contradicts it gives way."""
         if self._entries and self._entries[-1].epoch == epoch and start_offset >= self._entries[-1].start_offset:
             return
         kept = [entry for entry in self._entries if entry.epoch < epoch and entry.start_offset < start_offset]
-        self._entries = [*kept, EpochStart(epoch, start_offset)]
+        self._replace([*kept, EpochStart(epoch, start_offset)])
         self._is_written = False
 
     def epoch_at(self, offset: int) -> int:
@@ -73,7 +75,7 @@ class LeaderEpochs:
         """Forget epochs that begin at or behind the new end."""
         keep = bisect_left(self._entries, end_offset, key=lambda entry: entry.start_offset)
         if keep < len(self._entries):
-            del self._entries[keep:]
+            self._replace(self._entries[:keep])
             self.write()
 
     def truncate_start(self, start_offset: int) -> None:
@@ -81,12 +83,13 @@ class LeaderEpochs:
         in_force = bisect_right(self._entries, start_offset, key=lambda entry: entry.start_offset) - 1
         if in_force < 0 or (in_force == 0 and self._entries[0].start_offset == start_offset):
             return
-        self._entries[: in_force + 1] = [EpochStart(self._entries[in_force].epoch, start_offset)]
+        in_force_now = EpochStart(self._entries[in_force].epoch, start_offset)
+        self._replace([in_force_now, *self._entries[in_force + 1 :]])
         self.write()
 
     def clear(self) -> None:
         if self._entries:
-            self._entries = []
+            self._replace([])
             self.write()
 
     def write_if_changed(self) -> None:

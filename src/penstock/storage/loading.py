@@ -80,6 +80,7 @@ def open_log(
         jitter=jitter,
     )
     log.is_new = is_new
+    log.has_changed = not opening.state.was_clean and not is_new
     log.start_offset = max(opening.state.start_offset, segments[0].base_offset)
     epochs.truncate_end(log.end_offset)
     epochs.truncate_start(log.start_offset)
@@ -231,7 +232,7 @@ def _recover(
         opening.config,
     )
     cut = recover_segment(segment, epochs, producers, opening.progress, may_have_gaps=may_have_gaps)
-    epochs.write()
+    epochs.write_if_changed()
     snapshots.take(producers)
     if cut is not None:
         opening.cuts.append(cut)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from penstock.model.errors import KafkaStorageError, OffsetOutOfRange, RecordListTooLarge
 from penstock.records import BatchView, RecordsError, patch_header
+from penstock.records.batch import LENGTH_OVERHEAD
 from penstock.storage.formats import AbortedTransaction, CorruptFile
 from penstock.storage.leader_epochs import LeaderEpochs
 from penstock.storage.log_config import LogConfig
@@ -79,6 +80,8 @@ class Log:
         self._retired_paths: list[str] = []
         self.is_new = False
         """Whether the directory itself was made since the last flush."""
+        self.has_changed = False
+        """Whether any file may differ from what the device has."""
 
     @property
     def directory(self) -> str:
@@ -113,13 +116,15 @@ class Log:
         self, batch: BatchView, *, leader_epoch: int, origin: Origin, now_ms: int, transaction_version: int = 0
     ) -> Appended:
         """Give a checked batch the next offsets and write it."""
-        self._refuse_if_failed()
-        if batch.size > self._config.segment_bytes:
-            raise RecordListTooLarge(
-                f"a batch of {batch.size} bytes does not fit a segment of {self._config.segment_bytes}"
-            )
-        marker = end_marker(batch) if batch.is_control else None
-        if batch.producer_id != NO_PRODUCER:
+        if self._failure is not None:
+            self._refuse_if_failed()
+        size = batch.batch_length + LENGTH_OVERHEAD
+        if size > self._config.segment_bytes:
+            raise RecordListTooLarge(f"a batch of {size} bytes does not fit a segment of {self._config.segment_bytes}")
+        marker = None
+        has_producer = batch.producer_id != NO_PRODUCER
+        if has_producer:
+            marker = end_marker(batch) if batch.is_control else None
             repeated = self._check_producer(batch, origin, marker, transaction_version)
             if repeated is not None:
                 # The first attempt may still wait for its flush, and the second must wait for it too.
@@ -127,18 +132,22 @@ class Log:
                 return Appended(repeated.base_offset, repeated.last_offset, is_duplicate=True, is_flush_due=due)
         base_offset = self.end_offset
         last_offset = base_offset + batch.last_offset_delta
+        self.has_changed = True
         try:
-            segment = self._segment_for(batch, base_offset, last_offset, now_ms)
+            segment = self._segments[-1]
+            if segment.should_roll(size, last_offset, batch.max_timestamp, now_ms):
+                self.roll(base_offset, now_ms)
+                segment = self._segments[-1]
             if leader_epoch > self.epochs.latest:
                 self.epochs.assign(leader_epoch, base_offset)
             pieces = (patch_header(batch, base_offset, leader_epoch), batch.bytes_after_patch)
-            segment.append(pieces, batch, last_offset)
+            segment.append(pieces, size, last_offset, batch.max_timestamp)
         except OSError as error:
             self._note_failure(error)
             raise KafkaStorageError(f"cannot append to {self._directory}: {error}") from error
-        self.end_offset = last_offset + 1
-        self.producers.end_offset = self.end_offset
-        self._note_producer(segment, batch, base_offset, marker)
+        self.end_offset = self.producers.end_offset = last_offset + 1
+        if has_producer:
+            self._note_producer(segment, batch, base_offset, marker)
         if self._unflushed_since_ms is None:
             self._unflushed_since_ms = now_ms
         return Appended(base_offset, last_offset, is_flush_due=self.flush_due(now_ms))
@@ -160,8 +169,6 @@ class Log:
         return repeated
 
     def _note_producer(self, segment: Segment, batch: BatchView, base_offset: int, marker: EndMarker | None) -> None:
-        if batch.producer_id == NO_PRODUCER:
-            return
         aborted = note_producer(self.producers, batch, base_offset, marker)
         if aborted is None:
             return
@@ -172,14 +179,10 @@ class Log:
             self._go_offline(error)
             raise KafkaStorageError(f"cannot note an abort in {self._directory}: {error}") from error
 
-    def _segment_for(self, batch: BatchView, base_offset: int, last_offset: int, now_ms: int) -> Segment:
-        if self.active.should_roll(batch.size, last_offset, batch.max_timestamp, now_ms):
-            self.roll(base_offset, now_ms)
-        return self.active
-
     def roll(self, base_offset: int, now_ms: int) -> None:
         """Close the active segment and begin a new one, with a snapshot of the producers where they meet."""
         base_offset = max(base_offset, self.end_offset)
+        self.has_changed = True
         if base_offset == self.active.base_offset:
             # It is empty already, and two segments of one name would be one file.
             return
@@ -265,7 +268,8 @@ class Log:
             if self._failure is None:
                 self._snapshots.take(self.producers)
                 self.active.deactivate()
-                self.flush()
+                if self.has_changed:
+                    self.flush()
         finally:
             for segment in self._segments:
                 segment.close()
@@ -415,6 +419,7 @@ class Log:
 
     def truncate(self, offset: int, now_ms: int) -> bool:
         """Drop every record at or above an offset, as a follower does to agree with its leader."""
+        self.has_changed = True
         if offset >= self.end_offset:
             self.epochs.truncate_end(offset)
             return False
@@ -463,6 +468,7 @@ class Log:
             segment.reconfigure(config)
 
     def _retire(self, segment: Segment) -> None:
+        self.has_changed = True
         self._retired_paths += segment.rename(".deleted")
         self._snapshots.remove(segment.base_offset)
 

@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from penstock.world.disk import File
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Appended:
     """Where a batch came to lie; a duplicate lies where it was appended first."""
+
+    # Not frozen: one is made for every batch, and that would take three times as long.
 
     base_offset: int
     last_offset: int

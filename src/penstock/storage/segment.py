@@ -53,6 +53,7 @@ class Segment:
         "_disk",
         "_files",
         "_first_timestamp",
+        "_is_index_full",
         "_largest",
         "_log_path",
         "_offset_index",
@@ -83,6 +84,8 @@ class Segment:
         self._time_index: TimeIndex | None = None
         self._largest: TimestampOffset | None = None
         self._first_timestamp: int | None = None
+        self._is_index_full: bool | None = None
+        """Not known again after each new entry."""
         self._bytes_since_entry = 0
 
     def path(self, suffix: str) -> str:
@@ -134,28 +137,30 @@ class Segment:
 
     # Appending
 
-    def append(self, pieces: Sequence[Buffer], batch: BatchView, last_offset: int) -> None:
+    def append(self, pieces: Sequence[Buffer], size: int, last_offset: int, max_timestamp: int) -> None:
         """Write one batch; on any failure the file has its old end again, or OSError says that it has not."""
-        file = self.file
+        file = self._files.get(self._log_path)
         try:
             written = file.append(pieces)
         except OSError:
             file.truncate(self.size)
             raise
-        if written != batch.size:
+        if written != size:
             file.truncate(self.size)
-            raise OSError(f"{file.path}: the disk took {written} of {batch.size} bytes")
-        self.note(batch.size, last_offset, batch.max_timestamp)
+            raise OSError(f"{file.path}: the disk took {written} of {size} bytes")
+        self.note(size, last_offset, max_timestamp)
 
     def note(self, size: int, last_offset: int, max_timestamp: int) -> None:
         """Account for a batch that lies at the end of the file."""
         if self._first_timestamp is None:
             self._first_timestamp = max_timestamp
-        if max_timestamp > self.largest.timestamp_ms:
-            self._largest = TimestampOffset(max_timestamp, last_offset)
+        largest = self._largest or self.largest
+        if max_timestamp > largest.timestamp_ms:
+            largest = self._largest = TimestampOffset(max_timestamp, last_offset)
         if self._bytes_since_entry > self._config.index_interval_bytes:
             self.offset_index.append(last_offset, self.size)
-            self.time_index.append_if_larger(self.largest.timestamp_ms, self.largest.offset)
+            self.time_index.append_if_larger(largest.timestamp_ms, largest.offset)
+            self._is_index_full = None
             self._bytes_since_entry = 0
         self._bytes_since_entry += size
         self.size += size
@@ -163,20 +168,20 @@ class Segment:
 
     def should_roll(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
         """Whether a batch must go to a new segment."""
-        if self.size > self._config.segment_bytes - size:
+        config = self._config
+        if self.size > config.segment_bytes - size or last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
             return True
-        waited_ms = self._waited_ms(max_timestamp, now_ms)
-        if self.size > 0 and waited_ms > self._config.segment_ms - self.roll_jitter_ms:
+        if self.size and self._waited_ms(max_timestamp, now_ms) > config.segment_ms - self.roll_jitter_ms:
             return True
-        is_full = self.offset_index.is_full or self.time_index.is_full
-        return is_full or last_offset - self.base_offset > MAX_RELATIVE_OFFSET
+        if self._is_index_full is None:
+            self._is_index_full = self.offset_index.is_full or self.time_index.is_full
+        return self._is_index_full
 
     def _waited_ms(self, max_timestamp: int, now_ms: int) -> int:
-        if self._first_timestamp is None and self.size > 0:
-            self._first_timestamp = next(self.headers()).header.max_timestamp
-        if self._first_timestamp is not None and self._first_timestamp >= 0:
-            return max_timestamp - self._first_timestamp
-        return now_ms - self.created_ms
+        first = self._first_timestamp
+        if first is None:
+            first = self._first_timestamp = next(self.headers()).header.max_timestamp
+        return max_timestamp - first if first >= 0 else now_ms - self.created_ms
 
     # Finding
 
@@ -286,6 +291,7 @@ class Segment:
     def truncate(self, offset: int, now_ms: int) -> None:
         """Drop every batch that reaches `offset`."""
         place = self.first_batch_to_contain(offset)
+        self._is_index_full = None
         self.offset_index.truncate(offset)
         self.time_index.truncate(offset)
         self.transactions.truncate(offset)
@@ -301,6 +307,7 @@ class Segment:
     def activate(self, now_ms: int, roll_jitter_ms: int) -> None:
         """Become the segment that is appended to: indexes in memory, their files at full size."""
         self.is_active = True
+        self._is_index_full = None
         self.created_ms = now_ms
         self.roll_jitter_ms = roll_jitter_ms
         self._bytes_since_entry = 0
@@ -360,6 +367,7 @@ class Segment:
     def reset_indexes(self) -> None:
         """Forget all that was indexed, to build it again from the batches."""
         self.is_active = True
+        self._is_index_full = None
         self._offset_index = OffsetIndex(self.base_offset, self._config.max_index_bytes)
         self._time_index = TimeIndex(self.base_offset, self._config.max_index_bytes)
         self._largest = TimestampOffset(NO_TIMESTAMP, self.base_offset)

@@ -233,7 +233,7 @@ def test_a_segment_without_timestamps_has_no_time_entries(tmp_path: Path) -> Non
     segment.activate(T0, 0)
     for number in range(10):
         one = batch(bytes(50), at_ms=-1)
-        segment.append([one.buffer], one, number)
+        segment.append([one.buffer], one.size, number, one.max_timestamp)
     segment.deactivate()
     assert len(segment.offset_index) == 9
     assert len(segment.time_index) == 0

@@ -5,6 +5,7 @@ from penstock.broker.config_entries import ConfigEntry, broker_entries, topic_en
 from penstock.broker.route import Request
 from penstock.metadata.image import BROKER, TOPIC
 from penstock.model.errors import InvalidRequest, KafkaError, UnknownTopicOrPartition
+from penstock.model.numbers import parse_int32
 from penstock.model.topics import check_topic_name
 from penstock.protocol.api import ApiKey, stable_versions
 from penstock.protocol.messages.describe_configs import (
@@ -51,9 +52,10 @@ def _entries(resource: DescribeConfigsResource, broker: Broker) -> list[ConfigEn
     identity = broker.identity
     if not name:
         return broker_entries(broker.config, names, is_cluster_default=True)
-    if not _is_whole_number(name):
+    broker_id = parse_int32(name)
+    if broker_id is None:
         raise InvalidRequest(f"Broker id must be an integer, but it is: {name}")
-    if int(name) != identity.node_id:
+    if broker_id != identity.node_id:
         raise InvalidRequest(f"Unexpected broker id, expected {identity.node_id} or empty string, but received {name}")
     actual = {
         "advertised.listeners": f"PLAINTEXT://{identity.host}:{identity.port}",
@@ -61,10 +63,6 @@ def _entries(resource: DescribeConfigsResource, broker: Broker) -> list[ConfigEn
         "broker.id": str(identity.node_id),
     }
     return broker_entries(broker.config, names, actual=actual)
-
-
-def _is_whole_number(text: str) -> bool:
-    return text.removeprefix("-").isdecimal()
 
 
 def _entry(entry: ConfigEntry, message: DescribeConfigsRequest) -> DescribeConfigsResourceResult:

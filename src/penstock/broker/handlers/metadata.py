@@ -79,7 +79,9 @@ def _answer(message: MetadataRequest, request: Request, refused: dict[str, int])
         topics = [_describe(topic, message) for topic in image.topics.values()]
     else:
         wanted = {(topic.topic_id, topic.name): topic for topic in message.topics}
-        topics = [_answer_topic(topic, message, request, refused) for topic in wanted.values()]
+        # One id, and names beside it are not looked at.
+        by_id = [topic for topic in wanted.values() if _is_by_id(topic)]
+        topics = [_answer_topic(topic, message, request, refused) for topic in by_id or wanted.values()]
     endpoints = [(one, one.endpoints[0]) for one in image.live_brokers() if one.endpoints]
     return MetadataResponse(
         brokers=[

@@ -45,10 +45,18 @@ class Flush:
 def handle(message: ProduceRequest, request: Request) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
     # With one replica, what the leader has appended every in-sync replica has: acks=all waits for nobody.
     due: list[Flush] = []
-    topics = [_append_topic(message.acks, topic, request, due) for topic in message.topic_data]
+    acks = message.acks
+    topics = [
+        TopicProduceResponse(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            partition_responses=[_append(acks, topic, data, request, due) for data in topic.partition_data],
+        )
+        for topic in message.topic_data
+    ]
     if due:
-        return _answer_when_flushed(message.acks, topics, due, request)
-    return _answer(message.acks, topics)
+        return _answer_when_flushed(acks, topics, due, request)
+    return _answer(acks, topics)
 
 
 async def _answer_when_flushed(
@@ -70,14 +78,6 @@ def _answer(acks: int, topics: list[TopicProduceResponse]) -> ProduceResponse | 
             if partition.error_code:
                 raise CloseConnection(f"produce without acks failed: {partition.error_message}")
     return None
-
-
-def _append_topic(acks: int, topic: TopicProduceData, request: Request, due: list[Flush]) -> TopicProduceResponse:
-    return TopicProduceResponse(
-        name=topic.name,
-        topic_id=topic.topic_id,
-        partition_responses=[_append(acks, topic, data, request, due) for data in topic.partition_data],
-    )
 
 
 def _append(
