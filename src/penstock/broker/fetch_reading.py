@@ -37,6 +37,7 @@ from penstock.storage.log import Log
 from penstock.world.disk import FileRange
 
 READ_COMMITTED = 1
+NOT_THERE = (UnknownTopicId, UnknownTopicOrPartition)
 FIRST_WITH_NEW_LEADER = 16
 LAST_WITHOUT_STORAGE_ERROR = 5
 
@@ -90,7 +91,7 @@ class Fetch:
                 if partition is None or partition.is_removed:
                     partition = find_partition(wanted, self.broker)
                 self._read(wanted, partition)
-            except (UnknownTopicId, UnknownTopicOrPartition) as error:
+            except NOT_THERE as error:
                 # As Apache does: what is not there yet does not keep the others from waiting; what has gone ends it.
                 unknown += 1
                 self._has_failed |= partition is not None
@@ -185,7 +186,7 @@ class Fetch:
             partition_index=wanted.index,
             error_code=code,
             high_watermark=UNKNOWN_OFFSET,
-            aborted_transactions=None,
+            aborted_transactions=[] if isinstance(error, NOT_THERE) else None,
             records=b"",
         )
         self._found.append((wanted, data))
@@ -199,7 +200,8 @@ class Fetch:
                 if state is not None:
                     data.current_leader = LeaderIdAndEpoch(leader_id=state.leader, leader_epoch=state.leader_epoch)
                     named[state.leader] = None
-        for leader_id in named:
+        # A follower knows its leader's address.
+        for leader_id in () if self._is_follower else named:
             leader = self.broker.image.brokers.get(leader_id)
             if leader is not None and leader.endpoints and not leader.is_fenced:
                 endpoint = leader.endpoints[0]

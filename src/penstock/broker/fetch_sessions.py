@@ -214,8 +214,6 @@ class FetchSessions:
     def keep(self, session: FetchSession, now_ms: int) -> None:
         """Give the session of a full fetch an id, if there is room for it; without one it is over with its fetch."""
         size = len(session.partitions)
-        if not size:
-            return
         if len(self._sessions) >= self.max_sessions and not self._evict_for(session, size, now_ms):
             return
         session.id = self._new_id()

@@ -64,6 +64,8 @@ class Partition:
         self.is_leader = state.leader == node_id
         if state.leader_epoch > self.leader_epoch:
             self.leader_epoch = state.leader_epoch
+        if self.is_leader and self.leader_epoch > self.log.epochs.latest:
+            self.log.epochs.assign(self.leader_epoch, self.log.end_offset)
         if self.is_leader and state.isr == (node_id,):
             # Alone in sync, what this replica has every in-sync replica has.
             self.log.raise_high_watermark(self.log.end_offset)
@@ -112,7 +114,8 @@ class Partition:
 
     def refuse_if_too_few_in_sync(self) -> None:
         """For a write that wants all in-sync replicas: there must be enough of them to be worth waiting for."""
-        wanted = self.log.config.min_insync_replicas
+        # As Apache does: no more can be wanted than there are replicas.
+        wanted = min(self.log.config.min_insync_replicas, len(self.state.replicas))
         if len(self.state.isr) < wanted:
             raise NotEnoughReplicas(
                 f"The size of the current ISR is {len(self.state.isr)}, insufficient to satisfy the min.isr "

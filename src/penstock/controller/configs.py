@@ -8,7 +8,7 @@ from penstock.controller.config_changes import NOTHING, Kind, full_changes, incr
 from penstock.controller.decision import Context, Decision
 from penstock.metadata.image import BROKER, TOPIC, Image
 from penstock.metadata.records import ConfigRecord
-from penstock.model.errors import BrokerIdNotRegistered, InvalidRequest, KafkaError, UnknownTopicOrPartition
+from penstock.model.errors import InvalidRequest, KafkaError, UnknownTopicOrPartition
 from penstock.model.numbers import parse_int32
 from penstock.model.topics import check_topic_name
 from penstock.protocol.messages.alter_configs import (
@@ -36,7 +36,7 @@ def alter(image: Image, request: AlterConfigsRequest, context: Context) -> Decis
             raise InvalidRequest("Error due to duplicate config keys")
         return full_changes(_kind(resource), current, {config.name: config.value for config in resource.configs})
 
-    results, records = _alter(image, request.resources, changes)
+    results, records = _alter(image, request.resources, context.defaults.node_id, changes)
     reply = AlterConfigsResponse(responses=[AlterConfigsResourceResponse(**result) for result in results])
     return Decision(reply, [] if request.validate_only else records)
 
@@ -47,13 +47,16 @@ def alter_incrementally(image: Image, request: IncrementalAlterConfigsRequest, c
         kind = _kind(resource)
         return incremental_changes(kind, current, operations, context.defaults.given if kind != Kind.TOPIC else NOTHING)
 
-    results, records = _alter(image, request.resources, changes)
+    results, records = _alter(image, request.resources, context.defaults.node_id, changes)
     reply = IncrementalAlterConfigsResponse(responses=[IncrementalResourceResponse(**result) for result in results])
     return Decision(reply, [] if request.validate_only else records)
 
 
 def _alter(
-    image: Image, resources: list[Any], changes: Callable[[Mapping[str, str], Any], dict[str, str | None]]
+    image: Image,
+    resources: list[Any],
+    node_id: int,
+    changes: Callable[[Mapping[str, str], Any], dict[str, str | None]],
 ) -> tuple[list[dict[str, Any]], list[ConfigRecord]]:
     named = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     results, records = [], []
@@ -68,7 +71,7 @@ def _alter(
         try:
             if named[resource.resource_type, resource.resource_name] > 1:
                 raise InvalidRequest("Each resource must appear at most once.")
-            _check_resource(image, resource)
+            _check_resource(image, resource, node_id)
             current = image.config_of(resource.resource_type, resource.resource_name)
             changed = changes(current, resource)
         except KafkaError as error:
@@ -83,7 +86,7 @@ def _alter(
     return results, records
 
 
-def _check_resource(image: Image, resource: Any) -> None:
+def _check_resource(image: Image, resource: Any, node_id: int) -> None:
     kind, name = resource.resource_type, resource.resource_name
     if kind == TOPIC:
         if not name:
@@ -97,10 +100,10 @@ def _check_resource(image: Image, resource: Any) -> None:
     if not name:
         return
     broker_id = parse_int32(name)
-    if broker_id is None or broker_id < 0:
+    if broker_id is None:
         raise InvalidRequest(f"Node id must be an integer, but it is: {name}")
-    if broker_id not in image.brokers:
-        raise BrokerIdNotRegistered(f"No broker with id {name} found.")
+    if broker_id != node_id:
+        raise InvalidRequest(f"Unexpected broker id, expected {node_id}, but received {name}")
 
 
 def _kind(resource: Any) -> Kind:

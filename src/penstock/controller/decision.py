@@ -12,6 +12,8 @@ class Defaults:
     partitions: int = 1
     replication_factor: int = 1
     allows_deletion: bool = True
+    node_id: int = -1
+    """Of the broker that the controller lives in, which is the one that clients talk to."""
     given: Mapping[str, str] = field(default_factory=dict)
     """The keys that the controller's own broker was started with: to these, lists are appended."""
 

@@ -167,7 +167,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         """The large frame that waits may be received."""
         self._memory_taken = size
         self._waits_for_memory = False
-        # Later, because the shared buffer may hold another connection's frames now.
+        # Later: another connection may be in the middle of its turn, with its frames in the shared buffer.
         asyncio.get_running_loop().call_soon(self._resume_reading)
 
     # Requests
@@ -413,7 +413,7 @@ class ServerConnection(asyncio.BufferedProtocol):
     def _resume_reading(self) -> None:
         if not self._is_reading_paused or self._is_handling or self._is_draining or self._transport.is_closing():
             return
-        if self._is_behind() or self._waits_for_memory:
+        if self._is_behind():
             return
         self._is_reading_paused = False
         self._reader.unpark()
@@ -422,13 +422,14 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._transport.resume_reading()
 
     def _is_behind(self) -> bool:
-        """Whether the client has not taken its replies yet, or has asked for more than it may at once."""
+        """Whether the client has not taken its replies yet, has asked for more than it may at once, or for too much."""
         return (
             self._is_writing_paused
             or bool(self._outgoing)
             or self._cold_read is not None
             or len(self._in_line) >= MAX_REQUESTS_IN_PROGRESS
             or self._finished_bytes >= MAX_FINISHED_BYTES
+            or self._waits_for_memory
         )
 
     def _close_after_error(self) -> None:

@@ -36,7 +36,8 @@ class RequestMemory:
 
     def take(self, size: int, waiter: Waiter) -> bool:
         """Whether the memory is the waiter's now; if not, it hears when its turn has come."""
-        if self._waiting or self.available <= 0:
+        if self.available <= 0:
+            # While anybody waits, nothing is available: no newcomer overtakes.
             self._waiting[waiter] = size
             return False
         self.used += size

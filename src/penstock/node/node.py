@@ -157,6 +157,7 @@ class Node:
             partitions=config["num.partitions"],
             replication_factor=config["default.replication.factor"],
             allows_deletion=config["delete.topic.enable"],
+            node_id=settings.node_id,
             given=settings.config.given,
         )
         snapshot_bytes = config["metadata.log.max.record.bytes.between.snapshots"]

@@ -13,6 +13,8 @@ from penstock.protocol.source import Source
 Decoder = Callable[[Buffer, int, int], tuple[Any, int]]
 """(data, position, end) -> (message, position after it)."""
 
+MAX_STRING_BYTES = 2**15 - 1
+
 
 def compile_decoder(cls: type[Message], version: int) -> Decoder:
     return _Compiler(cls, version).compile()
@@ -53,6 +55,7 @@ class _Compiler:
             "read_long_array": runtime.read_long_array,
             "refuse_null": runtime.refuse_null,
             "refuse_length": runtime.refuse_length,
+            "refuse_string": runtime.refuse_string,
             "refuse_tag_size": runtime.refuse_tag_size,
         }
         self._pending: list[tuple[str, str, int]] = []
@@ -135,6 +138,10 @@ class _Compiler:
         self._flush()
         with self._source.block(f"if {length} > 127:"):
             self._source.line(f"{length}, pos = read_long_uvarint(data, pos, {length})")
+            if letter == "h":
+                # A varint could say more, but older versions, in which the string may have to be sent on, could not.
+                with self._source.block(f"if {length} > {MAX_STRING_BYTES + 1}:"):
+                    self._source.line(f"refuse_string({spec.name!r})")
         self._source.line(f"{length} -= 1")
         return length
 

@@ -87,6 +87,10 @@ def refuse_length(field: str) -> NoReturn:
     raise MalformedMessage(f"{field} is longer than the bytes that remain")
 
 
+def refuse_string(field: str) -> NoReturn:
+    raise MalformedMessage(f"{field} is longer than a string may be")
+
+
 def refuse_tag_size(tag: int) -> NoReturn:
     raise MalformedMessage(f"tag {tag} does not have the size it names")
 

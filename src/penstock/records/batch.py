@@ -275,6 +275,8 @@ def _refuse_shape(buffer: Buffer) -> NoReturn:
         if length < _SMALLEST_LENGTH:
             raise CorruptBatch(f"batch length {length} is too small")
         if len(view) > _MAGIC_AT:
+            if view[_MAGIC_AT] > MAGIC:
+                raise CorruptBatch(f"Invalid magic found in record: {view[_MAGIC_AT]}")
             _check_format(view[_MAGIC_AT], length)
         if length < len(view) - LENGTH_OVERHEAD:
             raise InvalidRecord("more than one record batch for a partition")

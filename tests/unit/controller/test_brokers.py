@@ -110,6 +110,12 @@ def test_unfencing_is_one_record_and_one_for_each_election() -> None:
     assert [(one.partition_id, one.leader, one.isr) for one in elections] == [(0, 1, None), (1, 1, None)]
 
 
+def test_a_broker_that_is_back_takes_nothing_from_others() -> None:
+    cluster = Cluster(2, fenced=[1]).with_topic("first", (1, 2), isr=(2, 1))
+    cluster.do(heartbeat(1, cluster.image.brokers[1].epoch, cluster.image.offset))
+    assert leaders(cluster) == [(2, 0, (2, 1))]
+
+
 def test_a_broker_leads_only_what_it_was_in_sync_with() -> None:
     cluster = Cluster(2).with_topic("first", (1, 2), isr=(2,))
     cluster.do(register(2))
@@ -219,6 +225,7 @@ def test_the_preferred_leader_leads_again_in_a_new_epoch() -> None:
         (PREFERRED, ("first", [-1]), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         (PREFERRED, ("other", [0]), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         (PREFERRED, ("behind", [0]), ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE),
+        (PREFERRED, ("away", [0]), ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE),
         (UNCLEAN, ("first", [0]), ErrorCode.ELECTION_NOT_NEEDED),
         (UNCLEAN, ("alone", [0]), ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE),
         (7, ("first", [0]), ErrorCode.INVALID_REQUEST),
@@ -228,6 +235,7 @@ def test_an_election_that_cannot_be_changes_nothing(kind: int, wanted: tuple[str
     cluster = Cluster(1, 2, fenced=[3]).with_topic("first", (1, 2), (3, 2)).with_topic("alone", (3,))
     cluster.with_topic("behind", (2, 1), isr=(1,))
     cluster.add(*cluster.decide(register(3)).records[1:])
+    cluster.with_topic("away", (3, 1), isr=(1, 3))
     decision = cluster.decide(elect(kind, wanted))
     assert outcomes(decision.reply) == {(wanted[0], wanted[1][0]): code}
     assert decision.records == []
@@ -290,6 +298,7 @@ def test_found_topics_are_taken_over_with_their_ids() -> None:
         "second": (b"s" * 16, 1),
     }
     assert cluster.image.features == {METADATA_VERSION: METADATA_LEVEL}
+    assert leaders(cluster) == [(NO_LEADER, 0, (1,)), (NO_LEADER, 0, (1,))]
     come_back(cluster, 1)
     assert [(leader, isr) for leader, _, isr in leaders(cluster)] == [(1, (1,)), (1, (1,))]
 

@@ -112,8 +112,10 @@ LONG = "x" * 250
         (
             topic("a/b"),
             ErrorCode.INVALID_TOPIC_EXCEPTION,
-            "Topic name is invalid: 'a/b' contains one or more characters other than ASCII alphanumerics, '.', '_' and "
-            "'-'",
+            (
+                "Topic name is invalid: 'a/b' contains one or more characters other than ASCII alphanumerics, '.', "
+                "'_' and '-'"
+            ),
         ),
         (
             topic(LONG),
@@ -185,14 +187,18 @@ LONG = "x" * 250
         (
             topic(assignments={0: [1, 2], 1: [1]}),
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            "The manual partition assignment includes a partition with 1 replica(s), but this is not consistent with "
-            "previous partitions, which have 2 replica(s).",
+            (
+                "The manual partition assignment includes a partition with 1 replica(s), but this is not consistent "
+                "with previous partitions, which have 2 replica(s)."
+            ),
         ),
         (
             topic(assignments={0: [1], 1: [3]}),
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            "All brokers specified in the manual partition assignment for partition 1 are fenced or in controlled "
-            "shutdown.",
+            (
+                "All brokers specified in the manual partition assignment for partition 1 are fenced or in controlled "
+                "shutdown."
+            ),
         ),
         (topic(configs={"nonsense": "1"}), ErrorCode.INVALID_CONFIG, "Unknown topic config name: nonsense"),
         (
@@ -286,7 +292,8 @@ def test_added_partitions_follow_the_others_with_as_many_replicas() -> None:
     after = cluster.partitions()
     assert after[0] is before[0]
     assert [one.index for one in after] == [0, 1, 2, 3]
-    assert all(len(set(one.replicas)) == 2 and one.leader == one.replicas[0] for one in after)
+    assert [one.replicas for one in after] == [(1, 2), (1, 2), (2, 3), (3, 2)]
+    assert all(one.leader == one.replicas[0] for one in after)
     assert all(one.leader_epoch == one.partition_epoch == 0 for one in after)
 
 
@@ -322,8 +329,10 @@ def test_added_partitions_are_assigned_as_the_request_says() -> None:
         (
             more("first", 3, [[1]]),
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            "The manual partition assignment includes a partition with 1 replica(s), but this is not consistent with "
-            "previous partitions, which have 2 replica(s).",
+            (
+                "The manual partition assignment includes a partition with 1 replica(s), but this is not consistent "
+                "with previous partitions, which have 2 replica(s)."
+            ),
         ),
         (
             more("first", 3, [[1, 9]]),
@@ -333,8 +342,10 @@ def test_added_partitions_are_assigned_as_the_request_says() -> None:
         (
             more("first", 4, [[1, 2], [3, 4]]),
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            "All brokers specified in the manual partition assignment for partition 3 are fenced or in controlled "
-            "shutdown.",
+            (
+                "All brokers specified in the manual partition assignment for partition 3 are fenced or in controlled "
+                "shutdown."
+            ),
         ),
         (more("first", 10_003), ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request."),
     ],

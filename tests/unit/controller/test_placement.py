@@ -71,8 +71,10 @@ def test_brokers_without_a_rack_are_each_their_own() -> None:
         (
             [1, 2],
             3,
-            "Unable to replicate the partition 3 time(s): The target replication factor of 3 cannot be reached because "
-            "only 2 broker(s) are registered",
+            (
+                "Unable to replicate the partition 3 time(s): The target replication factor of 3 cannot be reached "
+                "because only 2 broker(s) are registered"
+            ),
         ),
     ],
 )

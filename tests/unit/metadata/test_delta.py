@@ -177,6 +177,7 @@ def test_a_name_can_be_used_again_with_another_id() -> None:
     assert after.config_of(TOPIC, "first") == {}
     assert delta.removed_topics == {FIRST: before.topics["first"]}
     assert list(delta.touched_topics) == [SECOND]
+    assert list(delta.touched_configs) == [Resource(TOPIC, "first")]
 
 
 def test_the_settings_of_a_name_used_again_are_new_ones() -> None:

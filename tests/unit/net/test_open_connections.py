@@ -245,13 +245,14 @@ def test_a_parked_request_keeps_its_connection_and_its_answer_starts_the_time_an
         server = Server(dispatch, ConnectionLimits(idle_ms=10_000))
         connection, transport = open_fake(server)
         transport.receive(connection, framed(b"long poll"))
-        await asyncio.sleep(3_600)
+        # Between two looks.
+        await asyncio.sleep(3_600.5)
         assert not transport.is_aborted
         parked[0].set_result([b"at last"])
-        await asyncio.sleep(9)
+        await asyncio.sleep(9.9)
         assert transport.written == [framed(b"at last")]
         assert not transport.is_aborted
-        await asyncio.sleep(4)
+        await asyncio.sleep(2)
         assert transport.is_aborted
 
     with Simulation(1) as sim:

@@ -49,6 +49,17 @@ def test_memory_goes_to_those_who_wait_in_their_order_and_to_no_newcomer() -> No
     assert memory.used == 0
 
 
+def test_one_release_may_be_enough_for_several() -> None:
+    memory, first, second, third = RequestMemory(100), *(Waiter() for _ in range(3))
+    assert memory.take(500, first)
+    assert not memory.take(60, first)
+    assert not memory.take(70, second)
+    assert not memory.take(80, third)
+    memory.release(500)
+    assert (first.got, second.got, third.got) == ([60], [70], [])
+    assert (memory.used, memory.waiting) == (130, 1)
+
+
 def test_without_a_limit_nobody_waits_and_what_is_used_is_known() -> None:
     memory = RequestMemory()
     assert memory.take(2**40, Waiter())

@@ -138,6 +138,16 @@ def test_a_varint_of_more_than_32_bits_is_refused() -> None:
         decode(Drawing, 2, b"\xff\xff\xff\xff\x7f")
 
 
+def test_a_string_is_no_longer_than_older_versions_could_send_it_on() -> None:
+    longest = drawing(title="t" * 32_767)
+    for version in range(4):
+        assert decode(Drawing, version, encode_bytes(longest, version)) == longest
+    too_long = drawing(title="t" * 32_768)
+    for version in (2, 3):
+        with pytest.raises(MalformedMessage, match="title is longer than a string may be"):
+            decode(Drawing, version, encode_bytes(too_long, version))
+
+
 def test_bytes_that_follow_are_refused_or_left_to_the_caller() -> None:
     encoded = encode_bytes(drawing(), 1)
     with pytest.raises(MalformedMessage, match="3 bytes follow"):

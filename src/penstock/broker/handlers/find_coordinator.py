@@ -8,11 +8,17 @@ from penstock.protocol.messages.find_coordinator import Coordinator, FindCoordin
 API = ApiKey.FIND_COORDINATOR
 VERSIONS = stable_versions(API)
 
-GROUP = 0
+GROUP, SHARE = 0, 2
+MANY_KEYS_SINCE = 4
+MALFORMED = (
+    "This most likely occurs because of a request being malformed by the client library or the message was sent to an "
+    "incompatible broker. See the broker logs for more details."
+)
+"""What clients show for INVALID_REQUEST."""
 
 
 def handle(message: FindCoordinatorRequest, request: Request) -> FindCoordinatorResponse:
-    if request.version >= 4:
+    if request.version >= MANY_KEYS_SINCE:
         found = [_find(key, message.key_type, request) for key in message.coordinator_keys]
         return FindCoordinatorResponse(coordinators=found)
     one = _find(message.key, message.key_type, request)
@@ -33,7 +39,14 @@ def _find(key: str, key_type: int, request: Request) -> Coordinator:
             host="",
             port=-1,
             error_code=ErrorCode.INVALID_REQUEST,
-            error_message="This broker coordinates consumer groups only.",
+            error_message="" if key_type == SHARE and request.version >= MANY_KEYS_SINCE else MALFORMED,
         )
     identity = request.broker.identity
-    return Coordinator(key=key, node_id=identity.node_id, host=identity.host, port=identity.port, error_message=None)
+    return Coordinator(
+        key=key, node_id=identity.node_id, host=identity.host, port=identity.port, error_message=_nothing(request)
+    )
+
+
+def _nothing(request: Request) -> str:
+    """What Apache writes where there is no error."""
+    return "" if request.version >= MANY_KEYS_SINCE else "NONE"

@@ -8,8 +8,13 @@ from penstock.protocol.messages.init_producer_id import InitProducerIdRequest, I
 API = ApiKey.INIT_PRODUCER_ID
 VERSIONS = stable_versions(API)
 
+NONE = -1
+
 
 async def handle(message: InitProducerIdRequest, request: Request) -> InitProducerIdResponse:
+    has_id, has_epoch = message.producer_id != NONE, message.producer_epoch != NONE
+    if message.transactional_id == "" or has_id != has_epoch:
+        return InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST, producer_epoch=-1)
     if message.transactional_id is not None:
         # No transaction coordinator is here yet; this code ends the attempt instead of repeating it forever.
         return InitProducerIdResponse(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, producer_epoch=-1)

@@ -1,6 +1,6 @@
 """Produce v3-13. v7 zstd (KIP-110), v8 record errors (KIP-467), v9 flexible, v13 topic ids (KIP-516)."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass
 
 from penstock.broker.route import Request
@@ -32,6 +32,17 @@ ADVERTISED_VERSIONS = range(VERSIONS.stop)
 """librdkafka takes a minimum above 0 for a broker that cannot compress (KAFKA-18659); 0-2 are refused all the same."""
 
 NO_REPLY, LEADER, ALL = 0, 1, -1
+BY_ID_SINCE = 13
+LOG_WAS_ASKED = frozenset(
+    (
+        ErrorCode.INVALID_TIMESTAMP,
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_TXN_STATE,
+    )
+)
+"""Refusals that tell where the log begins, because they were made on its behalf."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +61,19 @@ def handle(message: ProduceRequest, request: Request) -> ProduceResponse | Await
         TopicProduceResponse(
             name=topic.name,
             topic_id=topic.topic_id,
-            partition_responses=[_append(acks, topic, data, request, due) for data in topic.partition_data],
+            partition_responses=[_append(acks, topic, data, request, due) for data in _last_of_each(topic)],
         )
         for topic in message.topic_data
     ]
     if due:
         return _answer_when_flushed(acks, topics, due, request)
     return _answer(acks, topics)
+
+
+def _last_of_each(topic: TopicProduceData) -> Iterable[PartitionProduceData]:
+    """A partition may be named once; of one that is named again, the last batch counts."""
+    data = topic.partition_data
+    return data if len(data) == 1 else {one.index: one for one in data}.values()
 
 
 async def _answer_when_flushed(
@@ -85,12 +102,13 @@ def _append(
 ) -> PartitionProduceResponse:
     broker = request.broker
     answer = PartitionProduceResponse(index=data.index, base_offset=-1)
+    partition = None
     try:
+        partition = broker.partition(topic.name, topic.topic_id, data.index)
         if acks not in (NO_REPLY, LEADER, ALL):
             raise InvalidRequiredAcks(f"acks must be -1, 0 or 1, not {acks}")
         if data.records is None:
             raise InvalidRecord("a produce request without records")
-        partition = broker.partition(topic.name, topic.topic_id, data.index)
         if partition.topic in INTERNAL_TOPICS:
             raise InvalidTopic(f"Cannot append to internal topic {partition.topic}")
         if acks == ALL:
@@ -99,6 +117,10 @@ def _append(
         appended = partition.append(data.records, allows_zstd=request.version >= 7, now_ms=now_ms)
     except KafkaError as error:
         _refuse(answer, error)
+        if partition is not None and (error.code in LOG_WAS_ASKED or isinstance(error, RecordsRefused)):
+            answer.log_start_offset = partition.log.start_offset
+        if error.code == ErrorCode.UNKNOWN_TOPIC_ID and request.version < BY_ID_SINCE:
+            answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         _count_refusal(topic, data, request, error)
         return answer
     log = partition.log

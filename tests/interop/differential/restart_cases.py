@@ -1,0 +1,136 @@
+"""Cases about what a broker still knows after a restart: records, epochs, producers, configurations."""
+
+from collections.abc import Callable
+
+from penstock.protocol.api import ApiKey
+from penstock.protocol.messages.fetch import FetchRequest
+from penstock.protocol.messages.init_producer_id import InitProducerIdRequest
+from penstock.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from penstock.protocol.messages.produce import ProduceRequest
+from tests.interop.differential.cases import Case, Side, Table
+from tests.interop.differential.config_cases import ALL_BROKERS, SET, THIS, change, described
+from tests.interop.differential.fetch_cases import OPEN, fetch, wanted
+from tests.interop.differential.offset_cases import offset_of_epoch
+from tests.interop.differential.record_cases import delete_records
+from tests.interop.differential.requests import BROKER, NOW_MS, TOPIC, batch, metadata, produce
+
+KEPT = "kept"
+SESSION = (0, OPEN)
+
+
+def _produce(sequence: int) -> Case:
+    def build(side: Side) -> ProduceRequest:
+        records = batch(
+            b"one",
+            b"two",
+            first_ms=NOW_MS + sequence,
+            producer_id=side.producer_id,
+            producer_epoch=0,
+            base_sequence=sequence,
+        )
+        return produce(side, KEPT, records)
+
+    return Case(f"sequence {sequence}", build, versions=[13], api=ApiKey.PRODUCE)
+
+
+BEFORE = Table(
+    "Before a restart",
+    ApiKey.FETCH,
+    [
+        Case(
+            "producer",
+            lambda _: InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1),
+            versions=[5],
+            api=ApiKey.INIT_PRODUCER_ID,
+        ),
+        *(_produce(sequence) for sequence in range(0, 8, 2)),
+        Case("deleted", lambda _: delete_records(KEPT, (0, 3)), versions=[2], api=ApiKey.DELETE_RECORDS),
+        Case(
+            "topic set",
+            lambda _: change(TOPIC, KEPT, ("flush.ms", SET, "77")),
+            versions=[1],
+            api=ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ),
+        Case(
+            "broker set",
+            lambda _: change(BROKER, THIS, ("log.cleaner.backoff.ms", SET, "16000")),
+            versions=[1],
+            api=ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ),
+        Case(
+            "brokers set",
+            lambda _: change(BROKER, ALL_BROKERS, ("log.retention.ms", SET, "90000000")),
+            versions=[1],
+            api=ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ),
+        Case("session", lambda side: fetch(side, wanted(0, 3), topic=KEPT, session=SESSION), versions=[17]),
+    ],
+    topics={KEPT: {"retention.ms": "86400000"}},
+)
+
+
+def _list(side: Side, timestamp: int, epoch: int = -1) -> ListOffsetsRequest:
+    partition = ListOffsetsPartition(partition_index=0, current_leader_epoch=epoch, timestamp=timestamp)
+    return ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=KEPT, partitions=[partition])])
+
+
+def _fetch(offset: int, older: int | None = None, *, fetched: int = -1) -> Callable[[Side], FetchRequest]:
+    """In the leader's epoch, or so many before it."""
+
+    def build(side: Side) -> FetchRequest:
+        epoch = -1 if older is None else side.leader_epoch(KEPT) - older
+        return fetch(side, wanted(0, offset, epoch=epoch, fetched=fetched), topic=KEPT)
+
+    return build
+
+
+def _fetched_now(side: Side) -> FetchRequest:
+    return fetch(side, wanted(0, 8, fetched=side.leader_epoch(KEPT)), topic=KEPT)
+
+
+AFTER = Table(
+    "After a restart",
+    ApiKey.FETCH,
+    [
+        Case("metadata", lambda _: metadata(KEPT), versions=[12], api=ApiKey.METADATA),
+        Case("read", _fetch(3)),
+        Case("deleted", _fetch(0)),
+        Case("the leader's epoch", _fetch(3, 0), versions=[9, 12, 17]),
+        Case("an older epoch", _fetch(3, 1), versions=[9, 12, 16, 17]),
+        Case("a later epoch", _fetch(3, -1), versions=[9, 12, 17]),
+        Case("fetched in epoch 0", _fetch(8, fetched=0), versions=[12, 17]),
+        Case("fetched beyond epoch 0", _fetch(9, fetched=0), versions=[12, 17]),
+        Case("fetched in the leader's epoch", _fetched_now, versions=[12, 17]),
+        Case("session of before", lambda s: fetch(s, topic=KEPT, session=(s.session_id, 1)), versions=[17]),
+        Case("latest", lambda s: _list(s, -1), versions=[11], api=ApiKey.LIST_OFFSETS),
+        Case("earliest", lambda s: _list(s, -2), versions=[11], api=ApiKey.LIST_OFFSETS),
+        Case("newest", lambda s: _list(s, -3), versions=[11], api=ApiKey.LIST_OFFSETS),
+        Case(
+            "latest in an older epoch",
+            lambda s: _list(s, -1, s.leader_epoch(KEPT) - 1),
+            versions=[4, 11],
+            api=ApiKey.LIST_OFFSETS,
+        ),
+        Case("end of epoch 0", lambda _: offset_of_epoch(KEPT, 0, 0), versions=[4], api=ApiKey.OFFSET_FOR_LEADER_EPOCH),
+        Case(
+            "end of the leader's epoch",
+            lambda s: offset_of_epoch(KEPT, 0, s.leader_epoch(KEPT)),
+            versions=[4],
+            api=ApiKey.OFFSET_FOR_LEADER_EPOCH,
+        ),
+        Case(
+            "end in an older epoch",
+            lambda s: offset_of_epoch(KEPT, 0, 0, s.leader_epoch(KEPT) - 1),
+            versions=[4],
+            api=ApiKey.OFFSET_FOR_LEADER_EPOCH,
+        ),
+        _produce(6),
+        _produce(2),
+        _produce(12),
+        _produce(8),
+        Case("read what followed", _fetch(7), versions=[17]),
+        described("topic", TOPIC, KEPT, "flush.ms", "retention.ms"),
+        described("broker", BROKER, THIS, "log.cleaner.backoff.ms", "log.retention.ms"),
+        described("brokers", BROKER, ALL_BROKERS),
+    ],
+)

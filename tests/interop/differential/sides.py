@@ -1,0 +1,157 @@
+"""A broker under comparison: its connection, and what the answers so far have taught about it."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+from penstock.net.channel import Channel, ChannelClosed
+from penstock.protocol.messages.api_versions import ApiVersionsRequest
+from penstock.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from penstock.protocol.messages.fetch import FetchResponse
+from penstock.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from penstock.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from penstock.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from penstock.protocol.messages.metadata import MetadataRequest
+from penstock.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from penstock.world.real_net import RealNet
+from tests.interop.differential.answers import ALIVE, CLOSED, SILENT, flatten
+from tests.interop.differential.cases import PARTITIONS, Case, Table
+
+SAFE_DOWNGRADE = 2
+DELETE = 1
+BROKER = 4
+
+CALL_SECONDS = 10
+SETTLE_SECONDS = 30
+
+
+class LiveSide:
+    """A broker at a port of this machine."""
+
+    def __init__(self, name: str, port: int) -> None:
+        self.name = name
+        self.version = 0
+        self.session_id = 0
+        self.producer_id = -1
+        self._port = port
+        self._topic_ids: dict[str, bytes] = {}
+        self._topic_names: dict[bytes, str] = {}
+        self._leader_epochs: dict[str, int] = {}
+        self._channel: Channel | None = None
+
+    def topic_id(self, name: str) -> bytes:
+        return self._topic_ids[name]
+
+    def leader_epoch(self, topic: str) -> int:
+        return self._leader_epochs[topic]
+
+    async def prepare(self, table: Table) -> None:
+        """Create the table's topics, and wait until they are led."""
+        topics = [
+            CreatableTopic(
+                name=name,
+                num_partitions=PARTITIONS,
+                replication_factor=1,
+                assignments=[],
+                configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
+            )
+            for name, configs in table.topics.items()
+        ]
+        created = await self._call(CreateTopicsRequest(topics=topics), 7)
+        assert all(one.error_code == 0 for one in created.topics), (self.name, created)
+        await self._until(lambda: self._leads(table.topics), "does not lead its topics")
+        await self.learn_topics()
+
+    async def warm_up(self) -> None:
+        """Wait for the first producer ids, for which Apache asks its controller."""
+        await self._until(self._gives_producer_ids, "gives no producer ids")
+
+    async def turn_off_eligible_leaders(self) -> None:
+        """As ours has it; otherwise Apache pins min.insync.replicas as a configuration of all brokers (KIP-966)."""
+        off = FeatureUpdateKey(
+            feature="eligible.leader.replicas.version", max_version_level=0, upgrade_type=SAFE_DOWNGRADE
+        )
+        updated = await self._call(UpdateFeaturesRequest(feature_updates=[off]), 1)
+        assert updated.error_code == 0, updated
+        pinned = AlterableConfig(name="min.insync.replicas", config_operation=DELETE, value=None)
+        all_brokers = AlterConfigsResource(resource_type=BROKER, resource_name="", configs=[pinned])
+        altered = await self._call(IncrementalAlterConfigsRequest(resources=[all_brokers], validate_only=False), 1)
+        assert altered.responses[0].error_code == 0, altered
+
+    async def answer(self, case: Case, version: int) -> dict[str, str]:
+        """Send a case's request; what came back, field by field."""
+        self.version = version
+        request = case.request(self)
+        try:
+            if not case.is_answered:
+                channel = await self._connected()
+                channel.send_without_answer(request, version)
+                await self._call(ApiVersionsRequest(), 0)
+                return ALIVE
+            response = await self._call(request, version)
+        except (ChannelClosed, TimeoutError) as error:
+            self.close()
+            return CLOSED if isinstance(error, ChannelClosed) else SILENT
+        self._learn(response)
+        if isinstance(request, CreateTopicsRequest | MetadataRequest):
+            await self.learn_topics()
+        return flatten(response, self._topic_names)
+
+    async def learn_topics(self) -> None:
+        """Ask for the ids of all topics; those of deleted ones are remembered."""
+        metadata = await self._call(MetadataRequest(topics=None), 12)
+        for topic in metadata.topics:
+            assert topic.name is not None
+            self._topic_ids[topic.name] = topic.topic_id
+            self._topic_names[topic.topic_id] = topic.name
+            self._leader_epochs[topic.name] = topic.partitions[0].leader_epoch
+
+    def close(self) -> None:
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+
+    def _learn(self, response: Any) -> None:
+        if isinstance(response, FetchResponse) and response.session_id:
+            self.session_id = response.session_id
+        if isinstance(response, InitProducerIdResponse) and response.producer_id >= 0:
+            self.producer_id = response.producer_id
+        if isinstance(response, CreateTopicsResponse):
+            self._topic_names.update({one.topic_id: one.name for one in response.topics if any(one.topic_id)})
+            self._topic_ids.update({one.name: one.topic_id for one in response.topics if any(one.topic_id)})
+
+    async def _until(self, condition: Callable[[], Awaitable[bool]], complaint: str) -> None:
+        deadline = time.monotonic() + SETTLE_SECONDS
+        while not await condition():
+            assert time.monotonic() < deadline, f"{self.name} {complaint}"
+            await asyncio.sleep(0.05)
+
+    async def _leads(self, names: Iterable[str]) -> bool:
+        """Asked for offsets, because metadata names a leader before it knows of it."""
+        partitions = [ListOffsetsPartition(partition_index=index, timestamp=-1) for index in range(PARTITIONS)]
+        topics = [ListOffsetsTopic(name=name, partitions=partitions) for name in names]
+        answer = await self._call(ListOffsetsRequest(replica_id=-1, topics=topics), 7)
+        return not any(partition.error_code for topic in answer.topics for partition in topic.partitions)
+
+    async def _gives_producer_ids(self) -> bool:
+        answer = await self._call(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000), 4)
+        return bool(answer.error_code == 0)
+
+    async def _call(self, request: Any, version: int) -> Any:
+        channel = await self._connected()
+        return await asyncio.wait_for(channel.call(request, version), CALL_SECONDS)
+
+    async def _connected(self) -> Channel:
+        if self._channel is None:
+            self._channel = await Channel.connect(RealNet(), "localhost", self._port)
+        return self._channel
