@@ -27,6 +27,7 @@ sim: $(STAMP)
 
 soak: $(STAMP)
 	$(BIN)/python -m penstock.sim --count $(or $(SEEDS),2000)
+	$(BIN)/python -m penstock.sim --scenario metadata-storm --count $(or $(SEEDS),300)
 	PENSTOCK_SOAK=1 $(BIN)/python -m pytest -q tests/chaos tests/property/test_log_model.py tests/property/test_log_damage.py
 
 bench: $(STAMP)

@@ -1,5 +1,6 @@
 """Whether configurations may be changed as a request wants, and what changes then: before it becomes records."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum, StrEnum
 from types import MappingProxyType
@@ -121,12 +122,18 @@ def _members(text: str) -> list[str]:
 
 
 def _combined(members: list[str], operation: Operation, others: list[str]) -> list[str]:
-    for other in others:
-        if operation is Operation.APPEND and other not in members:
-            members.append(other)
-        if operation is Operation.SUBTRACT and other in members:
-            members.remove(other)
-    return members
+    """What is there already is not appended again; each that is subtracted takes the first of its kind along."""
+    if operation is Operation.APPEND:
+        present = set(members)
+        return members + [other for other in dict.fromkeys(others) if other not in present]
+    doomed = Counter(others)
+    kept = []
+    for member in members:
+        if doomed[member]:
+            doomed[member] -= 1
+        else:
+            kept.append(member)
+    return kept
 
 
 def _check(kind: Kind, configs: Mapping[str, str]) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from penstock.controller.config_changes import check_topic_configs
 from penstock.controller.decision import Context, Decision
 from penstock.controller.placement import place
-from penstock.metadata.delta import apply
 from penstock.metadata.image import TOPIC, Image, PartitionState, TopicState, partition_record
 from penstock.metadata.records import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 from penstock.model.errors import (
@@ -54,6 +53,7 @@ MAX_NEW_PARTITIONS = 10_000
 def create(image: Image, request: CreateTopicsRequest, context: Context) -> Decision:
     named = Counter(topic.name for topic in request.topics)
     too_many = _wanted_partitions(request, context) > MAX_NEW_PARTITIONS
+    taken = _taken_names(image, request)
     results, records = [], []
     for topic in request.topics:
         if named[topic.name] > 1:
@@ -63,13 +63,14 @@ def create(image: Image, request: CreateTopicsRequest, context: Context) -> Deci
                 raise InvalidRequest(f"Creation of internal topic {topic.name} is prohibited.")
             if too_many:
                 raise PolicyViolation("Excessively large number of partitions per request.")
+            _check_new_name(image, taken, topic.name)
             made = _create(image, topic, context)
         except KafkaError as error:
             results.append(_refused_topic(topic.name, error))
             continue
         results.append(_created(topic.name, made))
         # The next topic of the request must not collide with this one.
-        image = apply(image, made, image.offset)
+        taken[collision_key(topic.name)] = topic.name
         records += [] if request.validate_only else made
     duplicate = InvalidRequest("Duplicate topic name.")
     results += [_refused_topic(name, duplicate) for name, count in named.items() if count > 1]
@@ -88,7 +89,6 @@ def _wanted_partitions(request: CreateTopicsRequest, context: Context) -> int:
 def _create(
     image: Image, wanted: CreatableTopic, context: Context
 ) -> list[TopicRecord | PartitionRecord | ConfigRecord]:
-    check_new_name(image, wanted.name)
     configs = {config.name: config.value for config in wanted.configs}
     check_topic_configs(configs)
     topic_id = context.new_id()
@@ -103,15 +103,20 @@ def _create(
     ]
 
 
-def check_new_name(image: Image, name: str) -> None:
+def _taken_names(image: Image, request: CreateTopicsRequest) -> dict[str, str]:
+    """The topics there are by what metrics call them; only a name with a point or an underscore can collide."""
+    if not any("." in topic.name or "_" in topic.name for topic in request.topics):
+        return {}
+    return {collision_key(name): name for name in image.topics}
+
+
+def _check_new_name(image: Image, taken: dict[str, str], name: str) -> None:
     check_topic_name(name)
     if name in image.topics:
         raise TopicAlreadyExists(f"Topic '{name}' already exists.")
-    if "." in name or "_" in name:
-        key = collision_key(name)
-        other = next((one for one in image.topics if collision_key(one) == key), None)
-        if other is not None:
-            raise InvalidTopic(f"Topic '{name}' collides with existing topic: {other}")
+    other = taken.get(collision_key(name))
+    if other is not None:
+        raise InvalidTopic(f"Topic '{name}' collides with existing topic: {other}")
 
 
 def new_partition(topic_id: bytes, index: int, replicas: Sequence[int], image: Image) -> PartitionRecord:

@@ -18,6 +18,9 @@ from penstock.protocol.messages.sync_group import SyncGroupRequest
 
 NO_GENERATION = -1
 
+MAX_PREFIX_LENGTH = 1_000
+"""Of a member's id. It begins with what the client calls itself, and must fit a string of 32,767 bytes in the end."""
+
 HEARTBEAT_ANSWERS = {
     State.PREPARING_REBALANCE: ErrorCode.REBALANCE_IN_PROGRESS,
     State.COMPLETING_REBALANCE: ErrorCode.NONE,
@@ -306,7 +309,7 @@ class Groups:
         return group
 
     def _new_member_id(self, prefix: str) -> str:
-        return f"{prefix}-{UUID(bytes=self._random_bytes(16), version=4)}"
+        return f"{prefix[:MAX_PREFIX_LENGTH]}-{UUID(bytes=self._random_bytes(16), version=4)}"
 
 
 def _new_member(member_id: str, request: JoinGroupRequest) -> Member:

@@ -304,7 +304,8 @@ class ServerConnection(asyncio.BufferedProtocol):
                 continue
             small += reply[start:at]  # type: ignore[arg-type]
             start = at + 1
-            data = self._read_small(piece) if piece.size < JOIN_BELOW and not self._outgoing else None
+            has_room = self._small_bytes < JOIN_UP_TO and not self._outgoing
+            data = self._read_small(piece) if has_room and piece.size < JOIN_BELOW else None
             if data is not None:
                 small.append(data)
                 self._small_bytes += len(data)

@@ -6,12 +6,21 @@ import logging
 import secrets
 import sys
 import traceback
+from collections.abc import Callable
+from typing import Any
 
+from penstock.sim.metadata_storm import run_metadata_storm
 from penstock.sim.single_node import run_single_node
+
+SCENARIOS: dict[str, Callable[..., tuple[Any, list[str]]]] = {
+    "single-node": run_single_node,
+    "metadata-storm": run_metadata_storm,
+}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m penstock.sim", description=__doc__)
+    parser.add_argument("--scenario", choices=SCENARIOS, default="single-node")
     parser.add_argument("--seed", type=int, help="run this one")
     parser.add_argument("--first", type=int, help="run --count seeds from this one on (default: at random)")
     parser.add_argument("--count", type=int, default=20)
@@ -27,16 +36,17 @@ def main() -> int:
     digests: dict[int, str] = {}
     for seed in seeds:
         try:
-            outcome, lines = run_single_node(seed, recording=arguments.verbose)
+            outcome, lines = SCENARIOS[arguments.scenario](seed, recording=arguments.verbose)
         except BaseException:
             traceback.print_exc()
-            print(f"FAILED seed {seed}; again with: python -m penstock.sim --seed {seed} --verbose", file=sys.stderr)
+            again = f"python -m penstock.sim --scenario {arguments.scenario} --seed {seed} --verbose"
+            print(f"FAILED seed {seed}; again with: {again}", file=sys.stderr)
             return 1
         digests[seed] = outcome.digest
         if arguments.verbose:
             print("\n".join(lines))
         if not arguments.json:
-            print(f"seed {seed}: {outcome.records} records, {outcome.crashes} crashes, trace {outcome.digest}")
+            print(f"seed {seed}: {outcome}")
     if arguments.json:
         print(json.dumps(digests))
     return 0

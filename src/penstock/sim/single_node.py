@@ -28,6 +28,9 @@ class Outcome:
     records: int
     crashes: int
 
+    def __str__(self) -> str:
+        return f"{self.records} records, {self.crashes} crashes, trace {self.digest}"
+
 
 def run_single_node(seed: int, *, recording: bool = False) -> tuple[Outcome, list[str]]:
     """Run the scenario; CheckFailed or a failure of the run itself carries the seed."""

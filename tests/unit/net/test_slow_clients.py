@@ -1,11 +1,15 @@
 """Clients that do not read, read slowly, or send half: what they hold is bounded, and in the end they are closed."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
 from penstock.net.connection import MAX_FINISHED_BYTES, Reply, ServerConnection
 from penstock.net.open_connections import ConnectionLimits
+from penstock.protocol.codec import Piece
+from penstock.world.disk import File, FileRange
+from penstock.world.real_disk import RealDisk
 from tests.unit.net.serving import HIGH_WATER, Server, echo, framed, open_fake, read_frame
 from tests.unit.world.loops import LOOPS, run_on
 
@@ -13,6 +17,20 @@ LARGE_REPLY = 600_000
 """As Metadata of 10,000 partitions."""
 
 PIPELINED = 64
+
+
+class CountingFile:
+    """Always warm."""
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+        self.path, self.size, self.modified_ms, self.read = file.path, file.size, file.modified_ms, file.read
+        self.append, self.truncate, self.sync, self.close = file.append, file.truncate, file.sync, file.close
+        self.bytes_read = 0
+
+    def read_warm(self, position: int, size: int) -> bytes:
+        self.bytes_read += size
+        return self._file.read(position, size)
 
 
 class Metadata:
@@ -131,6 +149,26 @@ def test_a_client_that_never_reads_is_closed_in_the_end_whatever_it_asked_for(lo
             writer.transport.abort()
 
     run_on(loop, main())
+
+
+def test_of_many_short_ranges_only_as_many_are_read_as_the_client_takes(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(bytes(4_000_000))
+    file = CountingFile(RealDisk().open(str(path)))
+
+    async def main() -> None:
+        reply: list[Piece] = [FileRange(file, 10_000 * number, 10_000) for number in range(400)]
+        server = Server(lambda frame, connection: [b"head", *reply])
+        connection, transport = open_fake(server)
+        transport.keeps = True
+        transport.receive(connection, framed(b"fetch"))
+        assert file.bytes_read < 3 * HIGH_WATER
+        while len(b"".join(transport.written)) < 4_000_008:
+            transport.drain()
+        assert transport.is_reading()
+
+    asyncio.run(main())
+    file.close()
 
 
 def test_a_client_that_takes_nothing_is_read_no_further_even_if_its_replies_are_small() -> None:

@@ -86,7 +86,7 @@ def test_other_formats_are_refused_everywhere(magic: int) -> None:
         with pytest.raises(InvalidRecord, match="format"):
             read(batch)
     # As Apache does: an older format is not served, a newer one cannot be.
-    with pytest.raises(InvalidRecord if magic in (0, 1) else CorruptBatch, match="format|magic"):
+    with pytest.raises(InvalidRecord if magic in (0, 1) else CorruptBatch, match=r"format|magic"):
         parse_produced(batch)
 
 

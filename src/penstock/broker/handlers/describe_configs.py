@@ -22,7 +22,15 @@ VERSIONS = stable_versions(API)
 
 
 def handle(message: DescribeConfigsRequest, request: Request) -> DescribeConfigsResponse:
-    return DescribeConfigsResponse(results=[_answer(resource, message, request) for resource in message.resources])
+    # Looked up once, however often it is named: a few bytes ask for all that a broker can tell of itself.
+    answers: dict[tuple[int, str, frozenset[str]], DescribeConfigsResult] = {}
+    results = []
+    for resource in message.resources:
+        key = resource.resource_type, resource.resource_name, frozenset(resource.configuration_keys or ())
+        if key not in answers:
+            answers[key] = _answer(resource, message, request)
+        results.append(answers[key])
+    return DescribeConfigsResponse(results=results)
 
 
 def _answer(
@@ -41,7 +49,7 @@ def _answer(
 
 
 def _entries(resource: DescribeConfigsResource, broker: Broker) -> list[ConfigEntry]:
-    name, names = resource.resource_name, resource.configuration_keys
+    name, names = resource.resource_name, frozenset(resource.configuration_keys or ())
     if resource.resource_type == TOPIC:
         check_topic_name(name)
         if name not in broker.image.topics:
