@@ -35,7 +35,7 @@ def config_fault(config: Config) -> str | None:
         fault = value_fault(name, config[name])
         if fault is not None:
             return fault
-    if 0 <= config["queued.max.request.bytes"] < config["socket.request.max.bytes"]:
+    if 0 < config["queued.max.request.bytes"] < config["socket.request.max.bytes"]:
         return "queued.max.request.bytes must be larger or equal to socket.request.max.bytes"
     if config["max.connections.per.ip"] == 0 and not config["max.connections.per.ip.overrides"]:
         return "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set."

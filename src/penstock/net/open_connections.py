@@ -207,14 +207,3 @@ def canonical_ip(host: str) -> str:
         return host
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return str(mapped or address)
-
-
-def parse_per_ip_overrides(text: str) -> dict[str, int]:
-    """`max.connections.per.ip.overrides`: `address:count` by commas, an IPv6 address with or without brackets."""
-    overrides: dict[str, int] = {}
-    for item in filter(None, map(str.strip, text.split(","))):
-        host, colon, count = item.rpartition(":")
-        if not colon or not host or not count.strip().isdecimal():
-            raise ValueError(f"{item!r} must look like ADDRESS:COUNT")
-        overrides[canonical_ip(host.strip().removeprefix("[").removesuffix("]"))] = int(count)
-    return overrides

@@ -26,8 +26,8 @@ class RequestMemory:
 
     @property
     def available(self) -> int:
-        """Below zero when the last frame took more than there was; without a limit there is no end."""
-        return 2**63 - 1 if self.limit < 0 else self.limit - self.used
+        """Below zero when the last frame took more than there was. Without a limit, or with 0, there is no end."""
+        return 2**63 - 1 if self.limit <= 0 else self.limit - self.used
 
     @property
     def waiting(self) -> int:

@@ -1,7 +1,8 @@
 """What the machine must allow for a node to run well, checked when it starts; what a node allows its clients."""
 
 from penstock.broker.broker_config import BrokerConfig
-from penstock.net.open_connections import ConnectionLimits, parse_per_ip_overrides
+from penstock.model.config_checks import connection_overrides
+from penstock.net.open_connections import ConnectionLimits, canonical_ip
 
 FILES_PER_SEGMENT = 3
 RESERVED_FILES = 256
@@ -29,6 +30,12 @@ def connection_limits(config: BrokerConfig) -> ConnectionLimits:
     return ConnectionLimits(
         max_connections=config["max.connections"],
         max_per_ip=config["max.connections.per.ip"],
-        per_ip_overrides=parse_per_ip_overrides(config["max.connections.per.ip.overrides"]),
+        per_ip_overrides=_per_ip(config["max.connections.per.ip.overrides"]),
         idle_ms=config["connections.max.idle.ms"],
     )
+
+
+def _per_ip(text: str) -> dict[str, int]:
+    # A text that is none was refused when it was set.
+    overrides = connection_overrides(text) or {}
+    return {canonical_ip(host.removeprefix("[").removesuffix("]")): count for host, count in overrides.items()}

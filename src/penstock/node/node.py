@@ -42,7 +42,7 @@ from penstock.storage.identity import create_identity, load_identity, new_uuid
 from penstock.storage.log_directory import LogDirectory
 from penstock.storage.open_files import DEFAULT_LIMIT
 from penstock.world.disk import DirectoryLock
-from penstock.world.net import Listener
+from penstock.world.net import BACKLOG, Listener
 from penstock.world.world import World
 
 logger = logging.getLogger(__name__)
@@ -61,7 +61,10 @@ class Node:
         self._world = world
         self._settings = settings
         self._config = BrokerConfig(settings.config)
-        self._connections = OpenConnections(connection_limits(self._config), self._config["socket.listen.backlog.size"])
+        # Kafka's default is too short for clients that all come at once after a restart.
+        backlog_key = "socket.listen.backlog.size"
+        self._backlog = self._config[backlog_key] if backlog_key in settings.config.given else BACKLOG
+        self._connections = OpenConnections(connection_limits(self._config), self._backlog)
         self._memory = RequestMemory(self._config["queued.max.request.bytes"])
         self._lock: DirectoryLock | None = None
         self._membership: Membership | None = None
@@ -249,6 +252,7 @@ class Node:
             settings.listen_host,
             settings.listen_port,
             lambda: ServerConnection(dispatcher, connection_settings, self._connections),
+            self._backlog,
         )
 
     def _start_upkeep(self, broker: Broker) -> None:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from penstock.net.connection import CloseConnection, Reply, ServerConnection
-from penstock.net.request_memory import RequestMemory
+from penstock.net.request_memory import UNLIMITED, RequestMemory
 from tests.unit.net.serving import FakeTransport, Server, framed, open_fake, read_frame
 from tests.unit.world.loops import LOOPS, run_on
 
@@ -60,8 +60,9 @@ def test_one_release_may_be_enough_for_several() -> None:
     assert (memory.used, memory.waiting) == (130, 1)
 
 
-def test_without_a_limit_nobody_waits_and_what_is_used_is_known() -> None:
-    memory = RequestMemory()
+@pytest.mark.parametrize("limit", [UNLIMITED, 0])
+def test_without_a_limit_nobody_waits_and_what_is_used_is_known(limit: int) -> None:
+    memory = RequestMemory(limit)
     assert memory.take(2**40, Waiter())
     assert memory.take(1, Waiter())
     assert memory.used == 2**40 + 1

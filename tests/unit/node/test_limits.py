@@ -1,6 +1,8 @@
 """What a node says about the limits of its machine."""
 
-from penstock.node.limits import files_kept_open, open_files_warning
+from penstock.broker.broker_config import BrokerConfig
+from penstock.node.limits import connection_limits, files_kept_open, open_files_warning
+from penstock.node.settings import node_settings
 
 
 def test_scenario_9_a_limit_below_segments_times_three_is_named_with_the_way_out() -> None:
@@ -15,3 +17,20 @@ def test_half_of_the_allowance_is_left_for_connections() -> None:
     assert files_kept_open(1_024) == 512
     assert files_kept_open(300) == 44
     assert files_kept_open(100) == 16
+
+
+def test_connection_limits_come_from_their_keys() -> None:
+    settings = node_settings(
+        {
+            "listeners": "PLAINTEXT://localhost:0",
+            "log.dirs": "unused",
+            "node.id": "1",
+            "max.connections": "7",
+            "max.connections.per.ip": "3",
+            "max.connections.per.ip.overrides": "[::1]:5,fe80:0::1:7 , 10.0.0.1:0",
+            "connections.max.idle.ms": "1000",
+        }
+    )
+    limits = connection_limits(BrokerConfig(settings.config))
+    assert (limits.max_connections, limits.max_per_ip, limits.idle_ms) == (7, 3, 1000)
+    assert limits.per_ip_overrides == {"::1": 5, "fe80::1": 7, "10.0.0.1": 0}
