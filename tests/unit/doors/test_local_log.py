@@ -192,7 +192,7 @@ def test_a_log_that_could_not_be_begun_is_not_written_to(machine: Machine, failu
     assert machine.reader() == ["a", "b"]
 
 
-@pytest.mark.parametrize("names_before_failure", range(8))
+@pytest.mark.parametrize("names_before_failure", range(6))
 def test_a_read_that_failed_half_way_is_done_again(machine: Machine, names_before_failure: int) -> None:
     first = machine.node(1).lead()
     first.write("a")

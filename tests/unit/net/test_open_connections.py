@@ -7,7 +7,7 @@ import time
 import pytest
 
 from penstock.net.connection import Reply, ServerConnection
-from penstock.net.open_connections import ConnectionLimits
+from penstock.net.open_connections import ConnectionLimits, canonical_ip
 from penstock.sim import Simulation
 from tests.unit.net.serving import Server, echo, framed, open_fake, read_frame
 from tests.unit.world.loops import LOOPS, run_on
