@@ -17,6 +17,7 @@ from penstock.broker.settings import Identity, broker_settings
 from penstock.metadata.delta import Delta
 from penstock.metadata.image import BROKER, TOPIC, Image, Resource
 from penstock.model.errors import NotLeaderOrFollower, UnknownTopicId, UnknownTopicOrPartition
+from penstock.model.hashes import uuid_to_text
 from penstock.protocol.declare import NO_UUID
 from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from penstock.storage.log_config import LogConfig
@@ -83,6 +84,7 @@ class Broker:
             self.replicas.reconfigure(name for kind, name in delta.touched_configs if kind == TOPIC)
         await self.replicas.follow(delta, image)
         self.image = image
+        _log_changes(delta, image)
         for topic in delta.removed_topics.values():
             self.metrics.forget_topic(topic.name)
 
@@ -123,3 +125,22 @@ class Broker:
         if not partition.is_leader:
             raise NotLeaderOrFollower("This server is not the leader for that topic-partition.")
         return partition
+
+
+def _log_changes(delta: Delta, image: Image) -> None:
+    """One line for each thing that an operator may look for later; elections are too many to tell."""
+    for topic_id in delta.touched_topics:
+        topic, before = image.topic_by_id(topic_id), delta.before.topic_by_id(topic_id)
+        assert topic is not None
+        if before is None:
+            logger.info(
+                "created topic=%s id=%s partitions=%d", topic.name, uuid_to_text(topic_id), len(topic.partitions)
+            )
+        elif len(before.partitions) < len(topic.partitions):
+            logger.info("grown topic=%s partitions=%d", topic.name, len(topic.partitions))
+    for resource in delta.touched_configs:
+        settings = image.configs.get(resource, {})
+        logger.info("configured %s=%s settings=%r", _KINDS.get(resource.type), resource.name, dict(settings))
+
+
+_KINDS = {TOPIC: "topic", BROKER: "broker"}

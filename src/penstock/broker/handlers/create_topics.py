@@ -28,8 +28,15 @@ async def handle(message: CreateTopicsRequest, request: Request) -> CreateTopics
         return CreateTopicsResponse(topics=refused)
     if request.version >= TELLS_SETTINGS_SINCE:
         given = {topic.name: {one.name: one.value or "" for one in topic.configs} for topic in message.topics}
+        # Of thousands of topics most have the same settings.
+        told: dict[frozenset[tuple[str, str]], list[CreatableTopicConfigs]] = {}
         for result in response.topics:
-            result.configs = [] if result.error_code else _settings(request, given[result.name])
+            if not result.error_code:
+                overrides = given[result.name]
+                key = frozenset(overrides.items())
+                if key not in told:
+                    told[key] = _settings(request, overrides)
+                result.configs = told[key]
     return response
 
 
