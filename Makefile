@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 KERNEL := src/penstock/records/_kernel.pyx
 
-.PHONY: install demo test lint fmt sim soak bench interop docs clean
+.PHONY: install demo test lint fmt sim soak fuzz bench interop docs clean
 
 install: $(STAMP)
 
@@ -29,6 +29,9 @@ soak: $(STAMP)
 	$(BIN)/python -m penstock.sim --count $(or $(SEEDS),2000)
 	$(BIN)/python -m penstock.sim --scenario metadata-storm --count $(or $(SEEDS),300)
 	PENSTOCK_SOAK=1 $(BIN)/python -m pytest -q tests/chaos tests/property/test_log_model.py tests/property/test_log_damage.py
+
+fuzz: $(STAMP)
+	$(BIN)/python -m tests.fuzz.fuzz $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED))
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks.codec --json benchmarks/results/codec.json

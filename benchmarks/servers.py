@@ -26,10 +26,15 @@ _CPU_CLOCK_OF_PROCESS = 2
 class Server:
     """A started process that listens on a port of this machine."""
 
-    def __init__(self, process: "subprocess.Popen[str]", port: int, start_seconds: float) -> None:
+    def __init__(
+        self, process: "subprocess.Popen[str]", port: int, start_seconds: float, queued_seconds: float
+    ) -> None:
         self._process = process
         self.port = port
         self.start_seconds = start_seconds
+        """From its start until it listened."""
+        self.queued_seconds = queued_seconds
+        """How much of that it waited for a CPU that others had: on an idle machine it would have been ready earlier."""
 
     @property
     def pid(self) -> int:
@@ -65,14 +70,22 @@ def launch(command: Sequence[str]) -> Server:
         with selectors.DefaultSelector() as selector:
             selector.register(process.stdout, selectors.EVENT_READ)
             line = process.stdout.readline() if selector.select(START_SECONDS) else ""
-        seconds = time.perf_counter() - begun
+        seconds, queued_seconds = time.perf_counter() - begun, _queued_seconds(process.pid)
         found = re.search(r"listening on \S*:(\d+)", line)
         if found is None:
             process.kill()
             process.wait()
             errors.seek(0)
             raise RuntimeError(f"{command[:4]} said {line!r} instead of listening:\n{errors.read()}")
-        return Server(process, int(found[1]), seconds)
+        return Server(process, int(found[1]), seconds, queued_seconds)
+
+
+def _queued_seconds(pid: int) -> float:
+    """The second figure of schedstat; kernels built without it tell nothing."""
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
+    except FileNotFoundError:
+        return 0.0
 
 
 @contextmanager

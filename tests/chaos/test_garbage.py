@@ -38,6 +38,7 @@ class GoodClient:
         self.sent = 0
         self.received: list[int] = []
         self._is_stopping = threading.Event()
+        self._deadline = float("inf")
         common = {"bootstrap.servers": broker.bootstrap, "error_cb": self.errors.append, "log_level": 0}
         self._producer = Producer({**common, "enable.idempotence": True, "linger.ms": 1})
         self._consumer = Consumer({**common, "group.id": "good", "auto.offset.reset": "earliest"})
@@ -48,6 +49,7 @@ class GoodClient:
 
     def stop(self) -> None:
         """Send no more, and read what was sent."""
+        self._deadline = time.monotonic() + WAIT_SECONDS
         self._is_stopping.set()
         for thread in self._threads:
             thread.join()
@@ -59,20 +61,17 @@ class GoodClient:
             self._producer.poll(0.005)
         if self._producer.flush(WAIT_SECONDS):
             self.errors.append("not all was acknowledged")
+        self._producer.close()
 
     def _consume(self) -> None:
-        deadline = time.monotonic() + WAIT_SECONDS
         while not self._is_stopping.is_set() or len(self.received) < self.sent:
-            if self._is_stopping.is_set() and time.monotonic() > deadline + WAIT_SECONDS:
-                self.errors.append(f"received {len(self.received)} of {self.sent}")
-                break
             for message in self._consumer.consume(1_000, 0.2):
                 if message.error() is None:
-                    self.received.append(int(message.value()))
+                    self.received.append(int(message.value() or b""))
                 else:
                     self.errors.append(message.error())
-            if not self._is_stopping.is_set():
-                deadline = time.monotonic()
+            if time.monotonic() > self._deadline:
+                break
         self._consumer.close()
 
     def _on_delivery(self, error: Any, _: Any) -> None:
@@ -96,10 +95,10 @@ def open_sockets(broker: BrokerProcess) -> int:
     return count
 
 
-def wait_until(is_so: Callable[[], bool], what: str) -> None:
+def wait_until(is_so: Callable[[], bool], otherwise: Callable[[], str]) -> None:
     deadline = time.monotonic() + WAIT_SECONDS
     while not is_so():
-        assert time.monotonic() < deadline, what
+        assert time.monotonic() < deadline, otherwise()
         time.sleep(0.05)
 
 
@@ -124,17 +123,17 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 def test_ten_thousand_hostile_connections_leave_no_trace(broker: BrokerProcess) -> None:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(create_topics(broker.port, GOOD_TOPIC, *TOPICS))
         sockets_before = open_sockets(broker)
+        runner.run(create_topics(broker.port, GOOD_TOPIC, *TOPICS))
         good = GoodClient(broker)
         try:
-            wait_until(lambda: bool(good.received), "the good client never began")
+            wait_until(lambda: bool(good.received), lambda: f"the good client never began: {good.errors}")
             assert runner.run(attack(broker.port, streams("warm-up", WARM_UP), AT_ONCE)) == WARM_UP
             memory_before_mb = memory_mb(broker)
             assert runner.run(attack(broker.port, streams("garbage", CONNECTIONS), AT_ONCE)) == CONNECTIONS
         finally:
             good.stop()
-        wait_until(lambda: open_sockets(broker) <= sockets_before, "connections were left open")
+        wait_until(lambda: open_sockets(broker) <= sockets_before, lambda: f"{open_sockets(broker)} sockets are open")
         assert memory_mb(broker) - memory_before_mb < MAY_GROW_MB
         runner.run(create_topics(broker.port, "after-all"))
     assert good.errors == []

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.doors.frames import frame, frames
-from penstock.metadata.door import Deposed, DoorError, Token
+from penstock.doors.frames import encode_batch, frame, frames
+from penstock.metadata.door import Deposed, DoorError, MetadataBatch, Token
+from penstock.metadata.records import RemoveTopicRecord
 from tests.unit.doors.nodes import Machine, Node, ShortWrite, failing, finish
 
 
@@ -310,6 +311,28 @@ def test_a_last_batch_that_was_taken_over_may_be_lost_where_it_first_stood(machi
     machine.log(1).write_bytes(whole[: whole.rindex(b"log") - 30])
     second.write("c")
     assert machine.reader() == ["a", "b", "c"]
+
+
+def test_a_log_that_was_begun_and_not_written_to_may_be_lost(machine: Machine) -> None:
+    for values in (["a", "b"], [], [], ["c"]):
+        node = machine.node().lead()
+        for value in values:
+            node.write(value)
+        node.stop()
+    for epoch in (2, 3):
+        machine.log(epoch).unlink()
+    assert machine.reader() == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("offset", [0, 2])
+def test_a_batch_at_the_wrong_offset_is_not_passed_over(machine: Machine, offset: int) -> None:
+    node = machine.node().lead()
+    node.write("a")
+    record = RemoveTopicRecord(topic_id=bytes(16))
+    with machine.log(1).open("ab") as log:
+        log.write(encode_batch(MetadataBatch(1, offset, (record, record))))
+    with pytest.raises(DoorError, match=f"offset {offset} where 1 was due"):
+        machine.reader()
 
 
 @pytest.mark.parametrize("name", ["log-0000000001", "snapshot-00000000000000000001"])

@@ -1,0 +1,115 @@
+"""Clients that follow the schemas with wild values: every answer must be one, in the version that was asked in."""
+
+import asyncio
+import random
+from collections import Counter
+from typing import Any
+
+from penstock.broker.response_errors import error_counter
+from penstock.model.errors import ErrorCode
+from penstock.protocol.api import ApiKey, response_class
+from penstock.protocol.codec import decode_prefix
+from penstock.protocol.errors import CodecError
+from penstock.protocol.headers import decode_response_header, response_has_tags
+from tests.fuzz.streams import ROUTES, mutated, request
+from tests.fuzz.values import Values
+from tests.fuzz.wire import joined, tokens
+
+PARKED_SECONDS = 0.3
+"""An answer that takes longer may be one that has to wait for others; it is not waited for."""
+
+NO_REPLY = 0
+
+FAMILIES: tuple[tuple[int, ...], ...] = (
+    (
+        ApiKey.JOIN_GROUP,
+        ApiKey.SYNC_GROUP,
+        ApiKey.HEARTBEAT,
+        ApiKey.OFFSET_COMMIT,
+        ApiKey.OFFSET_FETCH,
+        ApiKey.LEAVE_GROUP,
+    ),
+    (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.LIST_OFFSETS, ApiKey.DELETE_RECORDS, ApiKey.OFFSET_FOR_LEADER_EPOCH),
+)
+"""Requests that make most sense one after the other."""
+
+
+class WrongAnswer(Exception):
+    """A broker said something that no client could understand."""
+
+
+class Talk:
+    """One connection with a few requests, each after the answer to the one before."""
+
+    def __init__(self, chance: random.Random, values: Values) -> None:
+        self._chance = chance
+        self._values = Values(values)
+        self._last_api: int = ApiKey.API_VERSIONS
+        self.sent: list[bytes] = []
+        self.own_port = 0
+        self.was_refused = False
+        """Whether the broker closed the connection, though all that was sent followed its schema."""
+
+    async def run(self, port: int) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        self.own_port = writer.get_extra_info("sockname")[1]
+        try:
+            for number in range(self._chance.randrange(1, 8)):
+                if not await self._ask(number, reader, writer):
+                    break
+            if self._chance.random() < 0.3:
+                self._send(writer, mutated(self._chance, self._random_request(99)[2]))
+                await writer.drain()
+        except (OSError, asyncio.IncompleteReadError):
+            self.was_refused = True
+        finally:
+            writer.transport.abort()
+
+    async def _ask(self, number: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        """Whether there is an answer, so that another question makes sense."""
+        api_key, version, frame, message = self._random_request(number)
+        self._send(writer, frame)
+        self._values.learn_from(message)
+        if api_key == ApiKey.PRODUCE and message.acks == NO_REPLY:
+            return True
+        try:
+            async with asyncio.timeout(PARKED_SECONDS):
+                size = int.from_bytes(await reader.readexactly(4), "big")
+                answer = await reader.readexactly(size)
+        except TimeoutError:
+            return False
+        self._values.learn_from(_understood(answer, api_key, version, number))
+        if api_key == ApiKey.FETCH:
+            self._values.learn("session_epoch", [min(max(message.session_epoch, 0), 2**31 - 2) + 1])
+        return True
+
+    def _random_request(self, correlation_id: int) -> tuple[int, int, bytes, Any]:
+        """The API, its version, the frame and the message in it; often of the same family as the last."""
+        chance = self._chance
+        family = next((one for one in FAMILIES if self._last_api in one), ()) if chance.random() < 0.6 else ()
+        route = ROUTES[chance.choice(family or tuple(ROUTES))]
+        self._last_api = route.api_key
+        version = chance.choice(route.versions)
+        message = self._values.message(chance, route.message, version)
+        frame = request(route, version, joined(tokens(message, version)), correlation_id=correlation_id)
+        return route.api_key, version, frame, message
+
+    def _send(self, writer: asyncio.StreamWriter, frame: bytes) -> None:
+        self.sent.append(frame)
+        writer.write(frame)
+
+
+def _understood(answer: bytes, api_key: int, version: int, correlation_id: int) -> Any:
+    name = f"{ApiKey(api_key).title} v{version}"
+    try:
+        echoed, position = decode_response_header(answer, has_tags=response_has_tags(api_key, version))
+        response, end = decode_prefix(response_class(api_key), version, answer, position)
+    except CodecError as error:
+        raise WrongAnswer(f"{name}: {error}") from error
+    if echoed != correlation_id or end != len(answer):
+        raise WrongAnswer(f"{name}: correlation id {echoed} for {correlation_id}, {len(answer) - end} bytes too many")
+    codes: Counter[int] = Counter()
+    error_counter(type(response))(response, codes)
+    if ErrorCode.UNKNOWN_SERVER_ERROR in codes:
+        raise WrongAnswer(f"{name}: an error without a name")
+    return response

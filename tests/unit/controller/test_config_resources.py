@@ -1,0 +1,46 @@
+"""Whose configuration a request may change, and lists that it makes longer or shorter."""
+
+import pytest
+
+from penstock.controller.config_changes import incremental_changes
+from penstock.model.errors import ErrorCode
+from penstock.protocol.messages.alter_configs import AlterConfigsRequest
+from penstock.protocol.messages.alter_configs import AlterConfigsResource as FullResource
+from penstock.protocol.messages.incremental_alter_configs import AlterConfigsResource, IncrementalAlterConfigsRequest
+from tests.unit.controller.clusters import Cluster
+
+BROKER = 4
+APPEND, SUBTRACT = 2, 3
+LIST = "leader.replication.throttled.replicas"
+
+
+@pytest.mark.parametrize("name", ["one", "\u00b2", "9" * 5_000], ids=["a word", "a superscript", "5,000 digits"])
+def test_a_broker_goes_by_its_number(name: str) -> None:
+    requests = (
+        AlterConfigsRequest(
+            resources=[FullResource(resource_type=BROKER, resource_name=name, configs=[])], validate_only=False
+        ),
+        IncrementalAlterConfigsRequest(
+            resources=[AlterConfigsResource(resource_type=BROKER, resource_name=name, configs=[])], validate_only=False
+        ),
+    )
+    for request in requests:
+        assert Cluster(1).decide(request).reply.responses[0].error_code == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize(
+    ("current", "operation", "others", "after"),
+    [
+        ("1:1", APPEND, "2:1,2:1,1:1,3:1", "1:1,2:1,3:1"),
+        ("1:1,2:1,1:1", SUBTRACT, "1:1", "2:1,1:1"),
+        ("1:1,2:1,1:1", SUBTRACT, "1:1,1:1,1:1,9:9", "2:1"),
+    ],
+)
+def test_members_of_a_list_come_and_go_one_by_one(current: str, operation: int, others: str, after: str) -> None:
+    assert incremental_changes("topic", {LIST: current}, [(LIST, operation, others)]) == {LIST: after}
+
+
+def test_a_list_of_thousands_is_appended_to_a_list_of_thousands() -> None:
+    old, new = (",".join(f"{number}:1" for number in numbers) for numbers in (range(4_000), range(2_000, 6_000)))
+    changes = incremental_changes("topic", {LIST: old}, [(LIST, APPEND, new)])
+    assert changes == {LIST: ",".join(f"{number}:1" for number in range(6_000))}
