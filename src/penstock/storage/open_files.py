@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from penstock.world.disk import Disk, File
 
-DEFAULT_LIMIT = 512
+DEFAULT_LIMIT = 4096
 LOADED_INDEXES = 64
 """Indexes of closed segments that are kept in memory, 2 MB at most each."""
 

@@ -102,7 +102,9 @@ class Producers:
     @property
     def first_unstable_offset(self) -> int | None:
         """Where the oldest transaction begins whose outcome readers may not know yet."""
-        return min((*self._open, *self._unreplicated), default=None)
+        if not self._open and not self._unreplicated:
+            return None
+        return min((*self._open, *self._unreplicated))
 
     def get(self, producer_id: int) -> Producer | None:
         return self._producers.get(producer_id)
