@@ -9,10 +9,10 @@ BUDGET_MINUTES = {
     "tidy": 2,
     "unit": 3,
     "oracle": 2,
-    "property": 4,
+    "property": 3,
     "simulation": 3,
     "integration": 3,
-    "chaos": 3,
+    "chaos": 4,
 }
 """Together below the 20 minutes that the whole may take on two cores."""
 
