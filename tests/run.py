@@ -8,8 +8,8 @@ from pathlib import Path
 BUDGET_MINUTES = {
     "tidy": 1,
     "unit": 3,
-    "oracle": 2,
-    "property": 4,
+    "oracle": 1,
+    "property": 5,
     "simulation": 3,
     "integration": 3,
     "chaos": 4,

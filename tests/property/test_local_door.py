@@ -24,7 +24,7 @@ from penstock.sim.trace import Trace
 from penstock.world.disk import File
 from penstock.world.world import World
 
-SEEDS = range(600 if os.environ.get("PENSTOCK_SOAK") == "1" else 60)
+SEEDS = range(600 if os.environ.get("PENSTOCK_SOAK") == "1" else 20)
 BLOCK = 15
 NODES = 3
 STEPS = 200

@@ -172,7 +172,7 @@ def one_by_one(records: list[Any]) -> list[Image]:
     return images
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(record_sequences())
 def test_a_snapshot_adds_up_to_what_it_was_taken_of(records: list[Any]) -> None:
     image = apply(Image(), records, len(records) - 1)
@@ -180,7 +180,7 @@ def test_a_snapshot_adds_up_to_what_it_was_taken_of(records: list[Any]) -> None:
     assert apply(Image(), through_bytes, image.offset) == image
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(record_sequences(), st.data())
 def test_batches_may_be_cut_anywhere(records: list[Any], data: st.DataObject) -> None:
     cut = data.draw(st.integers(0, len(records)))
@@ -188,7 +188,7 @@ def test_batches_may_be_cut_anywhere(records: list[Any], data: st.DataObject) ->
     assert apply(first, records[cut:], len(records) - 1) == one_by_one(records)[-1]
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(record_sequences())
 def test_no_image_is_ever_changed_by_a_later_one(records: list[Any]) -> None:
     images = one_by_one(records)
@@ -200,7 +200,7 @@ def test_no_image_is_ever_changed_by_a_later_one(records: list[Any]) -> None:
         assert apply(Image(), snapshot, image.offset) == image
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(record_sequences(), st.data())
 def test_a_delta_names_all_that_differs(records: list[Any], data: st.DataObject) -> None:
     cut = data.draw(st.integers(0, len(records)))
