@@ -31,6 +31,7 @@ class Partition:
 
     __slots__ = (
         "_watchers",
+        "before_first_append",
         "index",
         "is_leader",
         "is_removed",
@@ -52,6 +53,7 @@ class Partition:
         self.is_removed = False
         self.leader_epoch = -1
         self.state = PartitionState(index, (), ())
+        self.before_first_append: Callable[[], None] | None = None
         self._watchers: dict[Watcher, None] = {}
 
     @property
@@ -86,6 +88,8 @@ class Partition:
         batch = validate(data, log.config, allows_zstd=allows_zstd, now_ms=now_ms, topic_partition=self.name)
         if batch.is_transactional:
             raise InvalidTxnState("transactions are not served yet")
+        if self.before_first_append is not None:
+            self._prepare(self.before_first_append)
         appended = log.append(batch, leader_epoch=self.leader_epoch, origin=Origin.CLIENT, now_ms=now_ms)
         if not appended.is_duplicate:
             # With one replica, what the leader has appended every in-sync replica has.
@@ -93,6 +97,13 @@ class Partition:
             if self._watchers:
                 self.notify(batch.size)
         return appended
+
+    def _prepare(self, prepare: Callable[[], None]) -> None:
+        try:
+            prepare()
+        except OSError as error:
+            raise KafkaStorageError(f"cannot begin the log of {self.name}: {error}") from error
+        self.before_first_append = None
 
     def read(self, offset: int, max_bytes: int, *, at_least_one_batch: bool) -> FileRange | None:
         log = self.log

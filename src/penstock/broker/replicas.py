@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from penstock.broker.partition import Partition
 from penstock.metadata.delta import Delta
 from penstock.metadata.image import Image, PartitionState, TopicState
-from penstock.model.hashes import uuid_to_text
-from penstock.storage.checkpoint import write_atomically
+from penstock.model.hashes import uuid_from_text, uuid_to_text
+from penstock.storage.checkpoint import read_text, write_atomically
 from penstock.storage.loading import LogState
 from penstock.storage.log import Log
 from penstock.storage.log_config import LogConfig
 from penstock.storage.log_directory import LogDirectory
 from penstock.storage.recovery import Cut, Progress
 from penstock.world.clock import Clock, Entropy
-from penstock.world.disk import Disk
+from penstock.world.disk import AsyncDisk, Disk
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +55,7 @@ class Replicas:
         self._by_name: dict[str, HostedTopic] = {}
         self._by_id: dict[bytes, HostedTopic] = {}
         self._retired: list[tuple[str, int]] = []
+        self._unsynced_ids: dict[Partition, None] = {}
         self.is_checkpoint_due = False
         """Whether a log begins later than the checkpoint says, by an order that was acknowledged."""
 
@@ -131,17 +132,55 @@ class Replicas:
         config = self._config_of(topic.name) if hosted is None else hosted.config
         log, cuts = self._logs.open(topic.name, index, self._clock.now_ms(), state, progress, config)
         report_cuts(cuts)
-        if not self._disk.exists(f"{log.directory}/{METADATA_FILE}"):
-            text = f"version: 0\ntopic_id: {uuid_to_text(topic.topic_id)}"
-            # The metadata log knows the id as well; after a power cut it is written down again.
-            write_atomically(self._disk, log.directory, METADATA_FILE, text, durable=False)
         partition = Partition(topic.name, topic.topic_id, index, log)
+        if not log.end_offset or not self._disk.exists(f"{log.directory}/{METADATA_FILE}"):
+            self._write_id(topic, log)
+            partition.before_first_append = lambda: self._sync_id(partition)
+            self._unsynced_ids[partition] = None
         if hosted is None:
             hosted = self._by_id[topic.topic_id] = self._by_name[topic.name] = HostedTopic(
                 topic.name, topic.topic_id, {}, config
             )
         hosted.partitions[index] = partition
         return partition
+
+    def _write_id(self, topic: TopicState, log: Log) -> None:
+        """Write down whose log it is; a power cut may have taken what was written before there were records."""
+        found = topic_id_of(self._disk, log.directory)
+        if found is None:
+            text = f"version: 0\ntopic_id: {uuid_to_text(topic.topic_id)}"
+            write_atomically(self._disk, log.directory, METADATA_FILE, text, durable=False)
+        elif found != topic.topic_id:
+            raise OSError(f"{log.directory} is still there from a topic with id {uuid_to_text(found)}")
+
+    async def sync_ids(self, async_disk: AsyncDisk) -> None:
+        """Bring the ids of new logs to the device, so that their first records need not wait for it."""
+        while self._unsynced_ids:
+            partition = next(iter(self._unsynced_ids))
+            del self._unsynced_ids[partition]
+            directory = partition.log.directory
+            try:
+                file = self._disk.open(f"{directory}/{METADATA_FILE}")
+                try:
+                    await async_disk.sync(file)
+                finally:
+                    file.close()
+                await async_disk.sync_directory(directory)
+            except OSError:
+                # It is deleted, or its first record will meet the error.
+                continue
+            partition.before_first_append = None
+
+    def _sync_id(self, partition: Partition) -> None:
+        """After a power cut nobody could tell whose records lie in a directory without an id, if its name is reused."""
+        self._unsynced_ids.pop(partition, None)
+        directory = partition.log.directory
+        file = self._disk.open(f"{directory}/{METADATA_FILE}")
+        try:
+            file.sync()
+        finally:
+            file.close()
+        self._disk.sync_directory(directory)
 
     def _remove(self, topic: TopicState) -> None:
         """Nobody is served any more from now on; the files go a little later."""
@@ -161,6 +200,16 @@ class Replicas:
             self._retired.append((path, self._config_of(topic).delete_delay_ms))
         except OSError as error:
             logger.error("cannot retire log=%s-%d reason=%r", topic, index, str(error))
+
+
+def topic_id_of(disk: Disk, directory: str) -> bytes | None:
+    """The id of the topic that a partition's directory belongs to, None if it does not say."""
+    text = read_text(disk, directory, METADATA_FILE)
+    fields = dict(line.partition(": ")[::2] for line in (text or "").splitlines())
+    try:
+        return uuid_from_text(fields.get("topic_id", ""))
+    except ValueError:
+        return None
 
 
 def _text(topic: TopicState) -> str:

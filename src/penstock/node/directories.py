@@ -3,10 +3,8 @@
 import logging
 from dataclasses import dataclass
 
-from penstock.broker.replicas import METADATA_FILE
+from penstock.broker.replicas import topic_id_of
 from penstock.controller.adoption import FoundTopic
-from penstock.model.hashes import uuid_from_text
-from penstock.storage.checkpoint import read_text
 from penstock.storage.log_directory import DELETED
 from penstock.world.disk import Disk
 
@@ -33,7 +31,7 @@ def find_partitions(disk: Disk, directory: str) -> list[Found]:
             continue
         topic, dash, index = name.rpartition("-")
         if dash and topic and index.isdigit() and _is_directory(disk, path):
-            found.append(Found(topic, int(index), _topic_id(disk, path)))
+            found.append(Found(topic, int(index), topic_id_of(disk, path)))
     return found
 
 
@@ -56,15 +54,6 @@ def topics_to_adopt(disk: Disk, directory: str, found: list[Found]) -> list[Foun
             topics.append(FoundTopic(name, topic_id, len(partitions)))
             logger.info("adopting topic=%s partitions=%d", name, len(partitions))
     return topics
-
-
-def _topic_id(disk: Disk, path: str) -> bytes | None:
-    text = read_text(disk, path, METADATA_FILE)
-    fields = dict(line.partition(": ")[::2] for line in (text or "").splitlines())
-    try:
-        return uuid_from_text(fields.get("topic_id", ""))
-    except ValueError:
-        return None
 
 
 def _is_directory(disk: Disk, path: str) -> bool:

@@ -45,6 +45,7 @@ class Upkeep:
             for log in self._logs.logs:
                 if log.flush_due(self._world.clock.now_ms()) or log.has_rolled_unflushed():
                     await self._flush(log)
+            await self._replicas.sync_ids(self._world.async_disk)
             self.tick()
 
     def tick(self) -> None:
@@ -88,6 +89,13 @@ class Upkeep:
 
     def _remove_retired(self, now_ms: int) -> None:
         due = [path for due_ms, path in self._retired if due_ms <= now_ms]
+        if any(path.endswith(DELETED) for path in due):
+            try:
+                # Else a power cut could undo the rename of a directory and not the removal of what says whose it is.
+                self._world.disk.sync_directory(self._logs.directory)
+            except OSError as error:
+                logger.error("cannot sync directory=%s reason=%r", self._logs.directory, str(error))
+                return
         self._retired = [(due_ms, path) for due_ms, path in self._retired if due_ms > now_ms]
         for path in due:
             try:
