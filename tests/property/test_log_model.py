@@ -22,7 +22,7 @@ CONFIG = LogConfig(segment_bytes=900, index_interval_bytes=150, max_index_bytes=
 PRODUCERS = (None, 1, 2, 3)
 
 SETTINGS = settings(
-    max_examples=2_000 if SOAK else 250,
+    max_examples=2_000 if SOAK else 100,
     stateful_step_count=60 if SOAK else 30,
     deadline=None,
     derandomize=not SOAK,
