@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from penstock.broker.replicas import topic_id_of
 from penstock.controller.adoption import FoundTopic
+from penstock.model.config import ConfigError
+from penstock.model.topics import CLUSTER_METADATA
 from penstock.storage.log_directory import DELETED
 from penstock.world.disk import Disk
 
@@ -30,7 +32,9 @@ def find_partitions(disk: Disk, directory: str) -> list[Found]:
             logger.info("removed directory=%s of a deleted topic", path)
             continue
         topic, dash, index = name.rpartition("-")
-        if dash and topic and index.isdigit() and _is_directory(disk, path):
+        # Apache's own metadata log is nobody's topic.
+        is_partition = dash and topic and topic != CLUSTER_METADATA and index.isdigit()
+        if is_partition and _is_directory(disk, path):
             found.append(Found(topic, int(index), topic_id_of(disk, path)))
     return found
 
@@ -41,7 +45,7 @@ def has_records(disk: Disk, directory: str, found: Found) -> bool:
 
 
 def topics_to_adopt(disk: Disk, directory: str, found: list[Found]) -> list[FoundTopic]:
-    """The topics that are whole: partitions from 0 on without a gap, all with the same id."""
+    """The topics, which must be whole: partitions from 0 on without a gap, all with the same id, or none with any."""
     by_topic: dict[str, list[Found]] = {}
     for one in found:
         by_topic.setdefault(one.topic, []).append(one)
@@ -53,6 +57,12 @@ def topics_to_adopt(disk: Disk, directory: str, found: list[Found]) -> list[Foun
         if topic_id is not None and [one.index for one in partitions] == list(range(len(partitions))):
             topics.append(FoundTopic(name, topic_id, len(partitions)))
             logger.info("adopting topic=%s partitions=%d", name, len(partitions))
+        elif ids != {None}:
+            # At the next start it would look like a deleted one, whose files can go.
+            raise ConfigError(
+                f"{directory} has only some partitions of topic {name} and no metadata; restore its coordinator "
+                f"directory, or move {name}-* away"
+            )
     return topics
 
 
