@@ -37,6 +37,7 @@ bench: $(STAMP)
 	$(BIN)/python -m benchmarks.codec --json benchmarks/results/codec.json
 	$(BIN)/python -m benchmarks.records --json benchmarks/results/records.json
 	$(BIN)/python -m benchmarks.log --json benchmarks/results/log.json
+	$(BIN)/python -m benchmarks.groups --json benchmarks/results/groups.json
 	$(BIN)/python -m benchmarks.broker --json benchmarks/results/broker.json --plot benchmarks/results/broker.svg
 
 interop: $(STAMP)

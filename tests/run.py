@@ -9,6 +9,7 @@ BUDGET_MINUTES = {
     "tidy": 1,
     "unit": 3,
     "oracle": 1,
+    "scenarios": 1,
     "property": 8,
     "simulation": 3,
     "integration": 3,

@@ -21,9 +21,7 @@ NOTES = {
     ApiKey.ALTER_CONFIGS: "See DescribeConfigs.",
     ApiKey.INCREMENTAL_ALTER_CONFIGS: "See DescribeConfigs.",
     ApiKey.UNREGISTER_BROKER: "A broker that is alive is refused (INVALID_REQUEST).",
-    ApiKey.JOIN_GROUP: "Memberships live in memory: after a restart members join again.",
-    ApiKey.OFFSET_COMMIT: "Committed offsets live in memory: a restart of the broker forgets them.",
-    ApiKey.OFFSET_FETCH: "See OffsetCommit.",
+    ApiKey.LIST_GROUPS: "Classic and consumer groups.",
 }
 
 HEAD = """\
@@ -65,13 +63,14 @@ An API that is not served is not advertised, and a request for it closes the con
 | auto-created topic | first answer LEADER_NOT_AVAILABLE | the topic is ready in the first answer |
 | UnregisterBroker of a live broker | forgets it until it registers again | refused |
 | one log directory | several, `log.dirs` | one so far |
-| consumer groups | in `__consumer_offsets` | in memory; static members, the classic protocol only |
 | the indexes of an active segment on disk | written as records come | zeros until the segment is rolled or the broker stops; rebuilt after a crash, as Apache's are |
 | a batch older than a producer's last five | OUT_OF_ORDER_SEQUENCE_NUMBER | DUPLICATE_SEQUENCE_NUMBER, which clients take for success |
 | a segment whose end a power cut took, with the next one still there | kept, with a hole in the offsets | what stands behind the hole is cut off, and said |
 | `dump-log` of magic 0 and 1 | printed | refused |
-| `dump-log` decoders of internal topics | decoded | not there yet |
+| `dump-log` decoders of internal topics | decoded | `--offsets-decoder`, without the records of share and streams groups |
 | an unflushed batch whose offset is not the next one, found by recovery | kept, as a gap | cut off, unless the topic is compacted: the CRC does not cover offsets |
+| the first FindCoordinator for a group | COORDINATOR_NOT_AVAILABLE while `__consumer_offsets` is made | answered when it is there |
+| `MetadataHash` in records of consumer groups (KIP-1101) | XXH3 | BLAKE2b; a group that moves between the two sees one rebalance |
 | CreateTopics and its kin | answered when the controller has decided | answered when this broker also shows it |
 | quotas, ACLs, transactions, client metrics, log levels over the wire | served | not served yet |
 """

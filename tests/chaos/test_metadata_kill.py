@@ -3,77 +3,94 @@
 import asyncio
 import os
 import random
-import re
 from pathlib import Path
 
-from penstock.net.channel import Channel
-from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from penstock.records import build_batch
-from penstock.sim.storm import Known, Storm, Topic, described
-from penstock.world.real_net import RealNet
+from penstock.broker.replicas import topic_id_of
+from penstock.sim.clients import Connector
+from penstock.sim.storm import Caller, Storm, check_storms
+from penstock.sim.topic_ledger import Served
+from penstock.storage.log_directory import DELETED
+from penstock.world.real import real_world
+from penstock.world.real_disk import RealDisk
 from tests.brokers import BrokerProcess
 
-KILLS = 100 if os.environ.get("PENSTOCK_SOAK") == "1" else 10
-CLIENTS, TOPICS_EACH = 3, 4
+KILLS = 100 if os.environ.get("PENSTOCK_SOAK") == "1" else 8
+CLIENTS, NAMES_EACH = 3, 3
+SETTINGS = (
+    "auto.create.topics.enable=false",
+    "log.segment.delete.delay.ms=500",
+    "metadata.log.max.record.bytes.between.snapshots=20000",
+)
 
 
-async def produce_everywhere(channel: Channel, topics: dict[str, Topic]) -> None:
-    """Each partition that is shown takes a record."""
-    for name, topic in topics.items():
-        data = [PartitionProduceData(index=index, records=batch()) for index in range(topic.partitions)]
-        request = ProduceRequest(
-            acks=-1, timeout_ms=1_000, topic_data=[TopicProduceData(name=name, partition_data=data)]
+def storms_on(broker: BrokerProcess) -> list[Storm]:
+    return [
+        Storm(
+            Caller(real_world(), "localhost", broker.port),
+            random.Random(number),
+            [f"storm.{number}-{index}" for index in range(NAMES_EACH)],
         )
-        response = await channel.call(request, 12)
-        assert [one.error_code for one in response.responses[0].partition_responses] == [0] * topic.partitions
+        for number in range(CLIENTS)
+    ]
 
 
-def batch() -> bytes:
-    return build_batch([(1_700_000_000_000, None, b"v", ())])
+class Round:
+    """All clients change topics until so many changes more are acknowledged, the broker is killed and back again."""
+
+    def __init__(self, storms: list[Storm], changes: int) -> None:
+        self._storms = storms
+        self._wanted = self._acknowledged() + changes
+        self._is_over = False
+        self._has_enough = asyncio.Event()
+
+    async def run(self, broker: BrokerProcess) -> None:
+        clients = [asyncio.ensure_future(self._blow(storm)) for storm in self._storms]
+        enough = asyncio.ensure_future(self._has_enough.wait())
+        await asyncio.wait([enough, *clients], return_when=asyncio.FIRST_COMPLETED)
+        broker.kill()
+        self._is_over = True
+        broker.start()
+        # What is under way ends without an answer, or begins only now.
+        await asyncio.gather(enough, *clients)
+
+    async def _blow(self, storm: Storm) -> None:
+        while not self._is_over:
+            await storm.act()
+            if self._acknowledged() >= self._wanted:
+                self._has_enough.set()
+
+    def _acknowledged(self) -> int:
+        return sum(storm.acknowledged for storm in self._storms)
 
 
-def partitions_on_disk(directory: Path) -> set[str]:
-    return {path.name for path in directory.iterdir() if re.fullmatch(r".+-\d+", path.name) and path.is_dir()}
-
-
-async def check(broker: BrokerProcess, clients: list[Known]) -> None:
-    """What is shown is what was acknowledged, or what was asked for last; the disk has just that."""
-    channel = await Channel.connect(RealNet(), "localhost", broker.port)
-    try:
-        shown = await described(channel)
-        for known in clients:
-            known.settle(shown)
-        assert set(shown) <= {name for known in clients for name in known.topics}
-        expected = {f"{name}-{index}" for name, topic in shown.items() for index in range(topic.partitions)}
-        assert partitions_on_disk(broker.data_directory) == expected
-        await produce_everywhere(channel, shown)
-    finally:
-        channel.close()
-
-
-async def storm(broker: BrokerProcess, clients: list[Known], chance: random.Random) -> None:
-    """Changes from several clients, and a kill when some more of them were acknowledged."""
-    tasks = []
-    for known in clients:
-        channel = await Channel.connect(RealNet(), "localhost", broker.port)
-        tasks.append(asyncio.ensure_future(Storm(random.Random(chance.random()), known).run(channel)))
-    wanted = sum(known.acknowledged for known in clients) + chance.randint(3, 60)
-    while sum(known.acknowledged for known in clients) < wanted and not any(task.done() for task in tasks):
-        await asyncio.sleep(0.001)
-    broker.kill()
-    await asyncio.gather(*tasks)
+def check_directories(directory: Path, served: dict[str, Served]) -> None:
+    """What lies on the disk is what is served, and what is on its way out."""
+    found = {
+        path.name: topic_id_of(RealDisk(), str(path))
+        for path in directory.iterdir()
+        if path.is_dir() and path.name != "coordinator" and not path.name.endswith(DELETED)
+    }
+    expected = {
+        f"{name}-{index}": topic.topic_id for name, topic in served.items() for index in range(topic.partitions)
+    }
+    assert found == expected
 
 
 def test_metadata_and_disk_agree_after_every_kill(tmp_path: Path) -> None:
+    broker = BrokerProcess(tmp_path / "data", *SETTINGS).start()
     chance = random.Random(1)
-    settings = ("log.segment.delete.delay.ms=1000", "metadata.log.max.record.bytes.between.snapshots=20000")
-    broker = BrokerProcess(tmp_path / "data", *settings).start()
-    clients = [Known({f"storm-{number}-{one}": None for one in range(TOPICS_EACH)}) for number in range(CLIENTS)]
-    try:
+
+    async def main() -> None:
+        storms = storms_on(broker)
+        connector = Connector(real_world(), "localhost", broker.port)
         for _ in range(KILLS):
-            asyncio.run(storm(broker, clients, chance))
-            broker.start()
-            asyncio.run(check(broker, clients))
+            await Round(storms, chance.randint(1, 60)).run(broker)
+            served = await check_storms(connector, storms)
+            check_directories(broker.data_directory, served)
+        connector.close()
+
+    try:
+        asyncio.run(main())
         assert "Traceback" not in broker.log, broker.log
         assert broker.stop() == 0
     finally:

@@ -3,7 +3,7 @@
 import os
 import random
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
@@ -12,7 +12,7 @@ import pytest
 
 from penstock.doors.local import LocalDoor
 from penstock.metadata.delta import apply
-from penstock.metadata.door import Changes, Deposed, Token
+from penstock.metadata.door import Changes, Deposed, DoorError, Token
 from penstock.metadata.image import Image, Resource
 from penstock.metadata.records import ConfigRecord
 from penstock.model.buffers import Buffer
@@ -136,7 +136,7 @@ class SteppedFile(SimFile):
 
 
 class SteppedAsyncDisk:
-    def __init__(self, disk: SteppedDisk) -> None:
+    def __init__(self, disk: SimDisk) -> None:
         self._disk = disk
 
     async def sync(self, file: File) -> None:
@@ -177,8 +177,10 @@ class Ledger:
         assert not any(value in self.unwritten for value in values), values
         self.log += values[len(known) :]
 
-    def lose_power(self) -> None:
-        del self.log[self.acknowledged :]
+    def lose_power(self, *, is_disk_sound: bool) -> None:
+        """Not even what was only read may be gone, unless the disk said so of a sync."""
+        if not is_disk_sound:
+            del self.log[self.acknowledged :]
 
 
 class Life:
@@ -323,7 +325,7 @@ class Machine:
     def lose_power(self) -> None:
         self.stop()
         self.file_system.lose_power()
-        self.ledger.lose_power()
+        self.ledger.lose_power(is_disk_sound=not self._fault_probability)
         self._now_ms = 0
 
     def check_end(self) -> None:
@@ -335,7 +337,7 @@ class Machine:
             self.lose_power()
         disk = SimDisk(self.file_system, Incarnation("machine", "last", 0), self.trace, self._chance)
         self._now_ms += 1_000_000
-        doors = SimpleNamespace(disk=disk, async_disk=None, clock=self)
+        doors = SimpleNamespace(disk=disk, async_disk=SteppedAsyncDisk(disk), clock=self)
         door = LocalDoor(cast(World, doors), DIRECTORY, NODES, "last", SESSION_MS)
         finish(self._check_with(door))
 
@@ -363,3 +365,42 @@ def run(seed: int) -> int:
         error.add_note(f"seed {seed}")
         raise
     return machine.ledger.acknowledged
+
+
+def is_caught(seeds: range = range(20)) -> bool:
+    """Whether some seed fails: the nodes disagree, or one of them refuses the directory."""
+    for seed in seeds:
+        try:
+            run(seed)
+        except (AssertionError, DoorError):
+            return True
+    return False
+
+
+def test_a_writer_that_does_not_hear_that_it_was_deposed_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    append = LocalDoor.append
+
+    async def deaf(self: LocalDoor, token: Token, expected_offset: int, records: Sequence[Any]) -> None:
+        try:
+            await append(self, token, expected_offset, records)
+        except Deposed:
+            pass
+
+    monkeypatch.setattr(LocalDoor, "append", deaf)
+    assert is_caught()
+
+
+def test_a_writer_that_does_not_sync_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def pretend(self: SteppedAsyncDisk, file: File) -> None:
+        self._disk.operate("sync", file.path)
+
+    monkeypatch.setattr(SteppedAsyncDisk, "sync", pretend)
+    assert is_caught()
+
+
+def test_a_reader_that_does_not_sync_what_it_reads_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def pretend(self: LocalDoor, epoch: int) -> None:
+        self._files.read(f"log-{epoch:010d}")
+
+    monkeypatch.setattr(LocalDoor, "_sync_log", pretend)
+    assert is_caught()

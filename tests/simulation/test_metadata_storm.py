@@ -1,29 +1,59 @@
 """Topics through crashes and power cuts: what was acknowledged is there, what was under way is whole or not at all."""
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
+from penstock.broker.replicas import Replicas
 from penstock.doors.local import LocalDoor
 from penstock.metadata.door import Token
+from penstock.model.config import ConfigError
+from penstock.model.errors import ErrorCode, KafkaError
+from penstock.node import opening
+from penstock.node.directories import Found
+from penstock.sim.checkers import CheckFailed
+from penstock.sim.loop import RunFailed
 from penstock.sim.metadata_storm import run_metadata_storm
+from penstock.sim.topic_ledger import Served, TopicLedger, configure, create, delete, grow
 
-SEEDS = range(8)
+SEEDS = range(10)
+BLOCK = 5
 
 
-def run_all(seeds: range) -> None:
+@pytest.mark.parametrize("first", range(SEEDS.start, SEEDS.stop, BLOCK))
+def test_topics_survive_crashes_whole_and_leave_the_same_trace_in_another_process(first: int) -> None:
+    digests = {}
+    for seed in range(first, first + BLOCK):
+        outcome, _ = run_metadata_storm(seed)
+        assert outcome.crashes >= 5
+        assert outcome.changes > 20
+        digests[str(seed)] = outcome.digest
+    command = [sys.executable, "-m", "penstock.sim", "--scenario", "metadata-storm", "--json"]
+    command += ["--first", str(first), "--count", str(BLOCK)]
+    environment = {**os.environ, "PYTHONHASHSEED": str(first + 1)}
+    again = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=200)
+    assert again.returncode == 0, again.stderr
+    assert json.loads(again.stdout) == digests
+
+
+def is_caught(seeds: range = range(30)) -> bool:
+    """Whether some seed fails: a checker objects, or the broker refuses to start on what it finds."""
     for seed in seeds:
-        run_metadata_storm(seed)
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_topics_survive_crashes_whole(seed: int) -> None:
-    assert run_metadata_storm(seed)[0].crashes == 4
-
-
-def test_equal_seeds_do_equal_things() -> None:
-    assert run_metadata_storm(3) == run_metadata_storm(3)
+        try:
+            run_metadata_storm(seed)
+        except CheckFailed:
+            return True
+        except RunFailed as failure:
+            if isinstance(failure.__cause__, (KafkaError, ConfigError)):
+                return True
+            # A seeded bug that no longer fits the code it is put into.
+            raise
+    return False
 
 
 def test_a_door_that_does_not_sync_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,5 +73,93 @@ def test_a_door_that_does_not_sync_is_caught(monkeypatch: pytest.MonkeyPatch) ->
             self._async_disk = async_disk
 
     monkeypatch.setattr(LocalDoor, "append", unsynced)
-    with pytest.raises(Exception, match=r"should be one of|begins at offset"):
-        run_all(range(50))
+    assert is_caught()
+
+
+def test_a_broker_that_acts_on_what_is_not_on_the_device_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def hasty(self: LocalDoor, place: Any) -> bytes:
+        return self._files.read(f"log-{place.epoch:010d}", place.position)
+
+    monkeypatch.setattr(LocalDoor, "_read_synced", hasty)
+    # Few seeds meet it; the first of these does.
+    assert is_caught(range(15, 100))
+
+
+def test_a_broker_that_forgets_whose_records_are_in_a_directory_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Replicas, "_sync_id", lambda *_: None)
+    assert is_caught()
+
+
+def test_a_broker_that_serves_the_directories_of_deleted_topics_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def trusting(world: Any, broker: Any, found: list[Found], wanted: dict[tuple[str, int], Any]) -> list[Any]:
+        return [(one.topic, one.index) for one in found if (one.topic, one.index) in wanted]
+
+    monkeypatch.setattr(opening, "_settle", trusting)
+    assert is_caught()
+
+
+ANY_ID = b"a" * 16
+
+
+def told(*steps: tuple[Any, int | None]) -> TopicLedger:
+    ledger = TopicLedger("first")
+    for operation, code in steps:
+        ledger.learn(operation, code, ANY_ID if code == ErrorCode.NONE else None)
+    return ledger
+
+
+CREATED = (create(1, 2, {"k": "v"}), ErrorCode.NONE)
+
+
+@pytest.mark.parametrize(
+    ("ledger", "served"),
+    [
+        (told(), None),
+        (told(CREATED), Served(ANY_ID, 2, (("k", "v"),))),
+        (told((CREATED[0], None)), None),
+        (told((CREATED[0], None)), Served(b"b" * 16, 2, (("k", "v"),))),
+        (told((CREATED[0], ErrorCode.NOT_CONTROLLER)), None),
+        (told((CREATED[0], ErrorCode.KAFKA_STORAGE_ERROR)), None),
+        (told(CREATED, (delete, None)), None),
+        (told(CREATED, (delete, None)), Served(ANY_ID, 2, (("k", "v"),))),
+        (told(CREATED, (grow(4), ErrorCode.NONE), (configure("k", None), ErrorCode.NONE)), Served(ANY_ID, 4, ())),
+        (told(CREATED, (grow(2), ErrorCode.INVALID_PARTITIONS)), Served(ANY_ID, 2, (("k", "v"),))),
+    ],
+)
+def test_the_ledger_allows_what_may_have_happened(ledger: TopicLedger, served: Served | None) -> None:
+    ledger.settle(served)
+
+
+@pytest.mark.parametrize(
+    ("ledger", "served"),
+    [
+        (told(), Served(ANY_ID, 1, ())),
+        (told(CREATED), None),
+        (told(CREATED), Served(ANY_ID, 1, (("k", "v"),))),
+        (told(CREATED), Served(ANY_ID, 2, ())),
+        (told(CREATED), Served(b"b" * 16, 2, (("k", "v"),))),
+        (told(CREATED, (delete, ErrorCode.NONE)), Served(ANY_ID, 2, (("k", "v"),))),
+        (told(CREATED, (grow(4), None)), Served(ANY_ID, 3, (("k", "v"),))),
+        (told((CREATED[0], ErrorCode.KAFKA_STORAGE_ERROR)), Served(ANY_ID, 2, (("k", "v"),))),
+    ],
+)
+def test_the_ledger_knows_what_cannot_have_happened(ledger: TopicLedger, served: Served | None) -> None:
+    with pytest.raises(CheckFailed):
+        ledger.settle(served)
+
+
+def test_the_ledger_knows_a_wrong_answer_and_a_strange_record() -> None:
+    with pytest.raises(CheckFailed, match="told TOPIC_ALREADY_EXISTS"):
+        told((CREATED[0], ErrorCode.TOPIC_ALREADY_EXISTS))
+    ledger = told(CREATED)
+    ledger.send(0, b"sent", is_acknowledged=False)
+    ledger.send(0, b"kept", is_acknowledged=False)
+    ledger.send(0, b"kept", is_acknowledged=True)
+    ledger.check_records(0, [b"kept"])
+    ledger.check_records(0, [b"sent", b"kept"])
+    with pytest.raises(CheckFailed, match="was not sent to this topic"):
+        ledger.check_records(0, [b"kept", b"strange"])
+    with pytest.raises(CheckFailed, match="was acknowledged"):
+        ledger.check_records(0, [b"sent"])
+    with pytest.raises(CheckFailed, match="was not sent to this topic"):
+        ledger.check_records(1, [b"kept"])

@@ -18,6 +18,7 @@ from penstock.metadata.delta import Delta
 from penstock.metadata.image import BROKER, TOPIC, Image, Resource
 from penstock.model.errors import NotLeaderOrFollower, UnknownTopicId, UnknownTopicOrPartition
 from penstock.model.hashes import uuid_to_text
+from penstock.model.topics import CONSUMER_OFFSETS
 from penstock.protocol.declare import NO_UUID
 from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from penstock.storage.log_config import LogConfig
@@ -84,9 +85,22 @@ class Broker:
             self.replicas.reconfigure(name for kind, name in delta.touched_configs if kind == TOPIC)
         await self.replicas.follow(delta, image)
         self.image = image
+        self.follow_groups()
         _log_changes(delta, image)
-        for topic in delta.removed_topics.values():
-            self.metrics.forget_topic(topic.name)
+        removed = [topic.name for topic in delta.removed_topics.values()]
+        for name in removed:
+            self.metrics.forget_topic(name)
+        touched = [image.topic_names[topic_id] for topic_id in delta.touched_topics]
+        if touched or removed:
+            self.groups.on_topics([*touched, *removed])
+        if removed:
+            self.groups.forget_topics(removed)
+
+    def follow_groups(self) -> None:
+        """Coordinate the groups whose partitions this broker leads."""
+        topic = self.image.topics.get(CONSUMER_OFFSETS)
+        hosted = self.replicas.by_name(CONSUMER_OFFSETS)
+        self.groups.follow(0 if topic is None else len(topic.partitions), {} if hosted is None else hosted.partitions)
 
     def reconfigure(self, image: Image) -> None:
         """Go by the dynamic configuration of an image."""

@@ -108,6 +108,10 @@ class Replicas:
             if partition.log is log:
                 partition.notify(0)
 
+    def retire_at_once(self, paths: list[str]) -> None:
+        """Directories of deleted logs that are there from before."""
+        self._retired += [(path, 0) for path in paths]
+
     def take_retired(self) -> list[tuple[str, int]]:
         """Directories of deleted logs since the last call, each with the milliseconds it is to stay."""
         retired, self._retired = self._retired, []

@@ -19,6 +19,11 @@ class Request:
     broker: Broker
     routes: "dict[int, Route]"
 
+    @property
+    def client_host(self) -> str:
+        """Written as Java writes an address without a name; tools show it so."""
+        return f"/{self.peer.rpartition(':')[0]}"
+
 
 @dataclass(frozen=True, slots=True)
 class Route:

@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 
-from penstock.broker.broker_config import BrokerConfig
+from penstock.broker.broker_config import MINUTE_MS, BrokerConfig
+from penstock.groups import GroupSettings
+from penstock.groups.consumer import ConsumerGroupSettings, Interval, MigrationPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,4 +33,37 @@ def broker_settings(config: BrokerConfig) -> BrokerSettings:
         replication_factor=config["default.replication.factor"],
         auto_create_topics=config["auto.create.topics.enable"],
         max_fetch_bytes=config["fetch.max.bytes"],
+    )
+
+
+def group_settings(config: BrokerConfig) -> GroupSettings:
+    return GroupSettings(
+        initial_rebalance_delay_ms=config["group.initial.rebalance.delay.ms"],
+        min_session_timeout_ms=config["group.min.session.timeout.ms"],
+        max_session_timeout_ms=config["group.max.session.timeout.ms"],
+        max_size=config["group.max.size"],
+        max_offset_metadata_size=config["offset.metadata.max.bytes"],
+        offsets_retention_ms=config["offsets.retention.minutes"] * MINUTE_MS,
+        offsets_check_interval_ms=config["offsets.retention.check.interval.ms"],
+        consumer=_consumer_settings(config),
+    )
+
+
+def _consumer_settings(config: BrokerConfig) -> ConsumerGroupSettings:
+    return ConsumerGroupSettings(
+        assignors=tuple(config["group.consumer.assignors"]),
+        session_timeout=_interval(config, "session.timeout"),
+        heartbeat_interval=_interval(config, "heartbeat.interval"),
+        assignment_interval=_interval(config, "assignment.interval"),
+        max_size=config["group.consumer.max.size"],
+        regex_refresh_interval_ms=config["group.consumer.regex.refresh.interval.ms"],
+        migration_policy=MigrationPolicy(config["group.consumer.migration.policy"].lower()),
+    )
+
+
+def _interval(config: BrokerConfig, name: str) -> Interval:
+    return Interval(
+        config[f"group.consumer.{name}.ms"],
+        config[f"group.consumer.min.{name}.ms"],
+        config[f"group.consumer.max.{name}.ms"],
     )

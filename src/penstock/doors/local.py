@@ -88,6 +88,7 @@ class LocalDoor:
         self._bytes_since_snapshot = 0
         self._files_since_snapshot = 0
         self._own_log: File | None = None
+        self._own_epoch = 0
         self._own_end = 0
         self._own_next_offset = 0
         self._appended = asyncio.Event()
@@ -185,7 +186,7 @@ class LocalDoor:
             file.close()
             raise
         self._let_go_of_log()
-        self._own_log, self._own_end = file, len(data)
+        self._own_log, self._own_epoch, self._own_end = file, token.epoch, len(data)
         self._own_next_offset = start.next_offset + (len(decode_batch(start.carried).records) if start.carried else 0)
 
     def _last_started(self, before: int) -> LogFile | None:
@@ -269,12 +270,6 @@ class LocalDoor:
         place = self._place
         assert place is not None, "a snapshot is of what was read"
         assert place.next_offset == image.offset + 1, "a snapshot is of what was read"
-        # What was read may not be on the device yet, and a snapshot must not be ahead of its log after a power cut.
-        file = self._disk.open(self._files.path(log_name(place.epoch)))
-        try:
-            await self._async_disk.sync(file)
-        finally:
-            file.close()
         name = f"{SNAPSHOT}{image.offset:020d}"
         self._files.write_whole(name, encode_snapshot(image, place.epoch, place.position))
         await self._async_disk.sync_directory(self._directory)
@@ -307,7 +302,7 @@ class LocalDoor:
             snapshot = self._rewind()
         while True:
             try:
-                while self._read_on(batches):
+                while await self._read_on(batches):
                     pass
                 break
             except _Gap:
@@ -342,13 +337,13 @@ class LocalDoor:
             logger.warning("ignored snapshot=%d, which is damaged", offset)
         return None
 
-    def _read_on(self, batches: list[MetadataBatch]) -> bool:
+    async def _read_on(self, batches: list[MetadataBatch]) -> bool:
         """Read one file as far as it counts; False when there is no more to read now."""
         place = self._place
         assert place is not None
         newest = self._files.newest(EPOCH)
         if newest <= place.epoch:
-            data = self._files.read(log_name(place.epoch), place.position)
+            data = await self._read_synced(place)
             if self._files.newest(EPOCH) > newest:
                 return True
             # Bytes that were there before any newer epoch began are before whatever it notes.
@@ -361,10 +356,30 @@ class LocalDoor:
         if self._files.newest(EPOCH) > newest:
             # Only a file that was there before a newer epoch began is sure to be built upon by it.
             return True
-        self._follow(chain, batches)
+        await self._follow(chain, batches)
         return True
 
-    def _follow(self, chain: list[LogFile], batches: list[MetadataBatch]) -> None:
+    async def _read_synced(self, place: Place) -> bytes:
+        """The rest of a file, once it is on the device: whoever acts on what a power cut then takes would be alone."""
+        data = self._files.read(log_name(place.epoch), place.position)
+        if place.epoch == self._own_epoch:
+            return data[: max(self._own_end - place.position, 0)]
+        if data:
+            await self._sync_log(place.epoch)
+        return data
+
+    async def _sync_log(self, epoch: int) -> None:
+        try:
+            file = self._disk.open(self._files.path(log_name(epoch)))
+        except FileNotFoundError:
+            # It went with what came before a snapshot.
+            return
+        try:
+            await self._async_disk.sync(file)
+        finally:
+            file.close()
+
+    async def _follow(self, chain: list[LogFile], batches: list[MetadataBatch]) -> None:
         """Go on in the file where the next offset is, by now; it may have been taken over into a newer one."""
         place = self._place
         assert place is not None
@@ -378,6 +393,10 @@ class LocalDoor:
         if file.epoch == place.epoch:
             self._finish(chain[older[-1] + 1], batches)
             return
+        if file.epoch != self._own_epoch:
+            # Its name may not be there to stay yet, any more than what it carries.
+            await self._sync_log(file.epoch)
+            await self._async_disk.sync_directory(self._directory)
         self._place = Place(file.epoch, file.position, place.next_offset)
         self._files_since_snapshot += 1
         if file.start.carried:

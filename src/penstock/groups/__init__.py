@@ -1,13 +1,24 @@
-"""Classic consumer groups: membership, rebalances and committed offsets, in memory.
+"""Consumer groups and the offsets they commit, as state that is made of the records of `__consumer_offsets`.
 
-`Groups` is the coordinator's whole state; it knows neither clock nor loop. `GroupSettings` is what it is told,
+`GroupMachine` is one partition's whole state; it knows neither clock nor loop. `GroupSettings` is what it is told,
 `Joiner` and `NewOffset` are what it needs beside the wire messages, `CommittedOffset` is what it keeps.
 """
 
-from penstock.groups.group import CommittedOffset, Group, State
-from penstock.groups.groups import Groups, Joiner, NewOffset
-from penstock.groups.member import Token
-from penstock.groups.rebalance import Reply
+from penstock.groups.classic import ClassicGroups, Joiner
+from penstock.groups.group import Group, State
+from penstock.groups.machine import Cluster, GroupMachine
+from penstock.groups.offsets import CommittedOffset, NewOffset, TopicOffsets
 from penstock.groups.settings import GroupSettings
 
-__all__ = ["CommittedOffset", "Group", "GroupSettings", "Groups", "Joiner", "NewOffset", "Reply", "State", "Token"]
+__all__ = [
+    "ClassicGroups",
+    "Cluster",
+    "CommittedOffset",
+    "Group",
+    "GroupMachine",
+    "GroupSettings",
+    "Joiner",
+    "NewOffset",
+    "State",
+    "TopicOffsets",
+]

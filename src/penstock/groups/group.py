@@ -1,5 +1,6 @@
-"""One group: its state, who belongs to it, who leads it, and the offsets it has committed."""
+"""One group: its state, who belongs to it, and who leads it."""
 
+import logging
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -7,7 +8,14 @@ from enum import Enum
 
 from penstock.groups.member import Member, protocols_of
 from penstock.model.errors import ErrorCode
+from penstock.protocol.errors import CodecError
+from penstock.protocol.messages.consumer_protocol import decode_subscription
 from penstock.protocol.messages.join_group import JoinGroupRequest
+
+logger = logging.getLogger(__name__)
+
+CONSUMER = "consumer"
+"""The protocol type of consumers; others, Connect's among them, keep their own format to themselves."""
 
 
 class State(Enum):
@@ -30,13 +38,6 @@ NEXT_STATES = {
     State.STABLE: (State.PREPARING_REBALANCE,),
     State.DEAD: (),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class CommittedOffset:
-    offset: int
-    leader_epoch: int
-    metadata: str
 
 
 @dataclass(slots=True)
@@ -62,7 +63,10 @@ class Group:
         """Ids that were given out and have not joined yet (KIP-394)."""
         self.initial_delay: InitialDelay | None = None
         """Only while the first rebalance of an empty group is prepared."""
-        self.offsets: dict[str, dict[int, CommittedOffset]] = {}
+        self.state_since_ms: int | None = None
+        """None where nobody wrote it down."""
+        self.subscribed_topics: frozenset[str] | None = None
+        """Of a consumer group's last generation; None if its members do not say it in words we know."""
         self._static: dict[str, str] = {}
         self._support: Counter[str] = Counter()
 
@@ -70,9 +74,10 @@ class Group:
     def rebalance_timeout_ms(self) -> int:
         return max((0, *(member.rebalance_timeout_ms for member in self.members.values())))
 
-    def move_to(self, state: State) -> None:
+    def move_to(self, state: State, now_ms: int) -> None:
         assert state in NEXT_STATES[self.state], f"{self.group_id}: {self.state} cannot become {state}"
         self.state = state
+        self.state_since_ms = now_ms
         if state is not State.PREPARING_REBALANCE:
             self.initial_delay = None
 
@@ -148,10 +153,35 @@ class Group:
             self.leader = follower
         return follower is not None
 
-    def start_generation(self) -> None:
+    def start_generation(self, now_ms: int) -> None:
         self.generation += 1
         self.protocol_name = self.choose_protocol() if self.members else None
-        self.move_to(State.COMPLETING_REBALANCE if self.members else State.EMPTY)
+        self.find_subscribed_topics()
+        self.move_to(State.COMPLETING_REBALANCE if self.members else State.EMPTY, now_ms)
+
+    @property
+    def is_of_consumers(self) -> bool:
+        return self.protocol_type == CONSUMER
+
+    def find_subscribed_topics(self) -> None:
+        """Read what the members have subscribed to, as far as they use the consumers' own format."""
+        self.subscribed_topics = None
+        if not self.is_of_consumers:
+            return
+        try:
+            self.subscribed_topics = frozenset(
+                topic
+                for member in self.members.values()
+                for topic in decode_subscription(member.protocols[self.protocol_name or ""]).topics
+            )
+        except CodecError:
+            logger.warning("unreadable subscription group=%r generation=%d", self.group_id, self.generation)
+
+    def is_subscribed(self, topic: str) -> bool:
+        """Whether members may still want its offsets; yes, if nobody can tell."""
+        if self.subscribed_topics is None:
+            return self.is_of_consumers
+        return topic in self.subscribed_topics
 
     def choose_protocol(self) -> str:
         """Every member votes for the protocol it prefers among those that all of them know."""

@@ -4,10 +4,8 @@ from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from penstock.coordination.shard import Token
 from penstock.protocol.messages.join_group import JoinGroupRequestProtocol
-
-Token: TypeAlias = object
-"""Stands for a request that waits for its reply; whoever asks chooses it and gets it back with the reply."""
 
 Protocols: TypeAlias = dict[str, bytes]
 """Metadata by protocol name, the preferred one first."""
@@ -21,6 +19,8 @@ class Member:
     session_timeout_ms: int
     rebalance_timeout_ms: int
     protocols: Protocols
+    client_id: str = ""
+    client_host: str = ""
     assignment: bytes = b""
     join_token: Token | None = None
     sync_token: Token | None = None

@@ -2,12 +2,14 @@
 
 import logging
 from enum import Enum
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
+from penstock.coordination.shard import Outbox, Token
+from penstock.coordination.timers import Timers
 from penstock.groups.group import Group, InitialDelay, State
-from penstock.groups.member import Member, Token
+from penstock.groups.group_records import metadata_record
+from penstock.groups.member import Member
 from penstock.groups.settings import GroupSettings
-from penstock.groups.timers import Timers
 from penstock.model.errors import ErrorCode
 from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 from penstock.protocol.messages.sync_group import SyncGroupResponse
@@ -17,19 +19,13 @@ logger = logging.getLogger(__name__)
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 """A new member has no heartbeats to miss; if its client gave up, this is what ends its wait, as in Kafka."""
 
-FORGET_AFTER_MS = 600_000
-"""Kafka looks for groups to forget at this interval (offsets.retention.check.interval.ms)."""
-
 MIN_RETRY_MS = 1_000
-
-Reply: TypeAlias = JoinGroupResponse | SyncGroupResponse
 
 
 class TimerKind(Enum):
     SESSION = "session"
     JOIN = "join"
     SYNC = "sync"
-    FORGET = "forget"
 
 
 class Timer(NamedTuple):
@@ -41,10 +37,10 @@ class Timer(NamedTuple):
 class Rebalance:
     """The phases of a rebalance, the same for every group."""
 
-    def __init__(self, settings: GroupSettings, timers: Timers[Timer]) -> None:
+    def __init__(self, settings: GroupSettings, timers: Timers[Any], outbox: Outbox) -> None:
         self._settings = settings
         self._timers = timers
-        self.output: list[tuple[Token, Reply]] = []
+        self._outbox = outbox
 
     def add(self, group: Group, member: Member, protocol_type: str, token: Token, now_ms: int) -> None:
         """Let a new member in; it is answered when all have joined."""
@@ -87,7 +83,7 @@ class Rebalance:
                 self._propagate(group, member, refused_sync(ErrorCode.REBALANCE_IN_PROGRESS), now_ms)
         self._timers.cancel(Timer(group.group_id, TimerKind.SYNC))
         is_initial = group.state is State.EMPTY
-        group.move_to(State.PREPARING_REBALANCE)
+        group.move_to(State.PREPARING_REBALANCE, now_ms)
         if is_initial:
             delay_ms = self._settings.initial_rebalance_delay_ms
             group.initial_delay = InitialDelay(max(group.rebalance_timeout_ms - delay_ms, 0))
@@ -123,12 +119,12 @@ class Rebalance:
             # Static members alone are left and none has joined: their sessions decide. A timeout of 0 must not spin.
             self._timers.set(join_timer, now_ms + max(group.rebalance_timeout_ms, MIN_RETRY_MS))
             return
-        group.start_generation()
+        group.start_generation(now_ms)
         logger.info(
             "rebalanced group=%r generation=%d members=%d", group.group_id, group.generation, len(group.members)
         )
         if group.state is State.EMPTY:
-            self.rest(group, now_ms)
+            self._outbox.write([metadata_record(group)])
             return
         for member in group.members.values():
             self.answer_join(member, joined(group, member))
@@ -139,10 +135,18 @@ class Rebalance:
 
     def assign(self, group: Group, assignments: dict[str, bytes], now_ms: int) -> None:
         """The leader has spoken: every member that asked gets its part, the others when they ask."""
-        group.move_to(State.STABLE)
+        group.move_to(State.STABLE, now_ms)
         for member in group.members.values():
             member.assignment = assignments.get(member.member_id, b"")
             self._propagate(group, member, synced(group, member), now_ms)
+        self._outbox.write([metadata_record(group)])
+        self._outbox.undo.append(lambda now_ms: self._take_back(group, now_ms))
+
+    def _take_back(self, group: Group, now_ms: int) -> None:
+        """The assignment could not be written down, so it does not hold."""
+        for member in group.members.values():
+            member.assignment = b""
+        self.prepare(group, "the assignment could not be written", now_ms)
 
     def note_sync(self, group: Group, member: Member) -> None:
         member.must_sync = False
@@ -175,22 +179,18 @@ class Rebalance:
         if group.state is State.PREPARING_REBALANCE and group.have_all_joined():
             self._complete_join(group, now_ms)
 
-    def rest(self, group: Group, now_ms: int) -> None:
-        """An empty group without offsets is not kept for ever."""
-        self._timers.set(Timer(group.group_id, TimerKind.FORGET), now_ms + FORGET_AFTER_MS)
-
     def restart_session(self, group: Group, member: Member, now_ms: int) -> None:
         session = Timer(group.group_id, TimerKind.SESSION, member.member_id)
         self._timers.set(session, now_ms + member.session_timeout_ms)
 
     def answer_join(self, member: Member, reply: JoinGroupResponse) -> None:
         if member.join_token is not None:
-            self.output.append((member.join_token, reply))
+            self._outbox.answer(member.join_token, reply)
             member.join_token = None
 
     def answer_sync(self, member: Member, reply: SyncGroupResponse) -> None:
         if member.sync_token is not None:
-            self.output.append((member.sync_token, reply))
+            self._outbox.answer(member.sync_token, reply)
             member.sync_token = None
 
     def _propagate(self, group: Group, member: Member, reply: SyncGroupResponse, now_ms: int) -> None:

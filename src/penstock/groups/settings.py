@@ -1,6 +1,8 @@
 """What groups are told when the node starts."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from penstock.groups.consumer.settings import ConsumerGroupSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -10,3 +12,6 @@ class GroupSettings:
     max_session_timeout_ms: int = 1_800_000
     max_size: int = 2**31 - 1
     max_offset_metadata_size: int = 4_096
+    offsets_retention_ms: int = 7 * 24 * 3_600_000
+    offsets_check_interval_ms: int = 600_000
+    consumer: ConsumerGroupSettings = field(default_factory=ConsumerGroupSettings)

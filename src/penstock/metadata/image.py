@@ -17,7 +17,7 @@ from penstock.metadata.records import (
     TopicRecord,
 )
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, GROUP = 2, 4, 32
 """Types of resources that have configurations."""
 
 K = TypeVar("K")

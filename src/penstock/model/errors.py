@@ -301,3 +301,15 @@ class RecordsRefused(KafkaError):
         super().__init__(text)
         self.code = code  # type: ignore[misc]
         self.record_errors = record_errors
+
+
+class CoordinatorLoadInProgress(KafkaError):
+    code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+class NotCoordinator(KafkaError):
+    code = ErrorCode.NOT_COORDINATOR
+
+
+class UnknownServerError(KafkaError):
+    code = ErrorCode.UNKNOWN_SERVER_ERROR

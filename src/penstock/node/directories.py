@@ -23,20 +23,22 @@ class Found:
 
 
 def find_partitions(disk: Disk, directory: str) -> list[Found]:
-    """Every partition's directory; what a deletion left behind is removed."""
+    """Every partition's directory."""
     found = []
     for name in disk.names(directory):
         path = f"{directory}/{name}"
-        if name.endswith(DELETED) and _is_directory(disk, path):
-            disk.remove_tree(path)
-            logger.info("removed directory=%s of a deleted topic", path)
-            continue
         topic, dash, index = name.rpartition("-")
         # Apache's own metadata log is nobody's topic.
         is_partition = dash and topic and topic != CLUSTER_METADATA and index.isdigit()
         if is_partition and _is_directory(disk, path):
             found.append(Found(topic, int(index), topic_id_of(disk, path)))
     return found
+
+
+def find_deleted(disk: Disk, directory: str) -> list[str]:
+    """The directories of deleted logs that the last life of a node did not come to remove."""
+    paths = [f"{directory}/{name}" for name in disk.names(directory) if name.endswith(DELETED)]
+    return [path for path in paths if _is_directory(disk, path)]
 
 
 def has_records(disk: Disk, directory: str, found: Found) -> bool:

@@ -12,14 +12,14 @@ from penstock.broker.group_coordinator import GroupCoordinator
 from penstock.broker.handlers import HANDLERS
 from penstock.broker.metrics import BrokerMetrics
 from penstock.broker.route import routes_of
-from penstock.broker.settings import Identity
+from penstock.broker.settings import Identity, group_settings
 from penstock.controller.adoption import AdoptRequest, SkipProducerIdsRequest
 from penstock.controller.decision import Defaults
 from penstock.doors.local import LocalDoor
-from penstock.groups import Groups, GroupSettings
+from penstock.groups import Cluster, GroupMachine
 from penstock.metadata.door import DoorError
-from penstock.metadata.image import Image
-from penstock.model.config import Config, ConfigError
+from penstock.metadata.image import GROUP, Image
+from penstock.model.config import ConfigError
 from penstock.model.hashes import uuid_from_text, uuid_to_text
 from penstock.model.metrics import Registry
 from penstock.net.connection import ConnectionSettings, ServerConnection
@@ -27,7 +27,7 @@ from penstock.net.frames import SCRATCH_SIZE
 from penstock.net.open_connections import OpenConnections
 from penstock.net.request_memory import RequestMemory
 from penstock.node.broker_view import NodeView
-from penstock.node.directories import Found, find_partitions, topics_to_adopt
+from penstock.node.directories import Found, find_deleted, find_partitions, topics_to_adopt
 from penstock.node.limits import connection_limits, files_kept_open, open_files_warning
 from penstock.node.membership import Membership
 from penstock.node.metadata_tail import MetadataTail
@@ -36,7 +36,7 @@ from penstock.node.opening import open_replicas
 from penstock.node.settings import NodeSettings, coordinator_directory, without_meaning
 from penstock.node.upkeep import Intervals, Upkeep
 from penstock.protocol.api import ApiKey
-from penstock.records import COMPILED
+from penstock.records import COMPILED, Codec
 from penstock.storage.identity import Identity as DirectoryIdentity
 from penstock.storage.identity import create_identity, load_identity, new_uuid
 from penstock.storage.log_directory import LogDirectory
@@ -74,7 +74,7 @@ class Node:
         self._ticking: asyncio.Task[None] | None = None
         self._state = STARTING
         self._is_recovered = False
-        self._upkeep: asyncio.Task[None] | None = None
+        self._upkeep: Upkeep | None = None
         self._listener: Listener | None = None
 
     @property
@@ -122,9 +122,10 @@ class Node:
             broker.groups.close()
             broker.delayed.close()
         await self._connections.close(GRACE_SECONDS)
-        for task in (self._upkeep, self._ticking):
-            if task is not None:
-                task.cancel()
+        if self._ticking is not None:
+            self._ticking.cancel()
+        if self._upkeep is not None:
+            await self._upkeep.stop()
         if self._membership is not None:
             await self._membership.close()
         if broker is not None and self._is_recovered:
@@ -187,9 +188,7 @@ class Node:
         assert membership is not None
         logs = self._log_directory()
         metrics = BrokerMetrics(self._registry, world.clock.monotonic_ms())
-        groups = GroupCoordinator(
-            Groups(_group_settings(self._settings.config), world.entropy.random_bytes), world.clock
-        )
+        groups = self._group_coordinator()
         broker = Broker(world, identity, self._config, logs, groups, metrics, membership)
         self.broker = broker
         broker.on_reconfigured = self._reconfigure
@@ -198,6 +197,7 @@ class Node:
         self._state = RECOVERY
         logs.begin()
         found = find_partitions(world.disk, logs.directory)
+        broker.replicas.retire_at_once(find_deleted(world.disk, logs.directory))
         await membership.lead()
         is_adopted = await self._adopt(found, tail.image)
         broker.load(tail.image)
@@ -237,6 +237,21 @@ class Node:
             min(files_kept_open(self._settings.open_files_allowed), DEFAULT_LIMIT),
         )
 
+    def _image(self) -> Image:
+        assert self.broker is not None
+        return self.broker.image
+
+    def _group_coordinator(self) -> GroupCoordinator:
+        world, config = self._world, self._config
+        settings = group_settings(config)
+        cluster = Cluster(self._image, lambda group_id: self._image().config_of(GROUP, group_id))
+        coordinator = GroupCoordinator(
+            lambda: GroupMachine(settings, cluster, world.entropy.random_bytes), world.clock, world.async_disk
+        )
+        coordinator.load_buffer_size = config["offsets.load.buffer.size"]
+        coordinator.codec = Codec(config["offsets.topic.compression.codec"])
+        return coordinator
+
     async def _bind(self, broker: Broker) -> Listener:
         settings, config = self._settings, self._config
         dispatcher = Dispatcher(routes_of(HANDLERS), broker, broker.metrics)
@@ -262,10 +277,9 @@ class Node:
             retention_check_ms=config["log.retention.check.interval.ms"],
             producer_check_ms=config["producer.id.expiration.check.interval.ms"],
         )
-        upkeep = Upkeep(self._world, broker.logs, broker.replicas, broker.flushing, intervals)
-        loop = asyncio.get_running_loop()
-        self._upkeep = loop.create_task(upkeep.run())
-        self._ticking = loop.create_task(self._tick(broker))
+        self._upkeep = Upkeep(self._world, broker.logs, broker.replicas, broker.flushing, intervals)
+        self._upkeep.start()
+        self._ticking = asyncio.get_running_loop().create_task(self._tick(broker))
 
     async def _tick(self, broker: Broker) -> None:
         """Rates are averages over time, so somebody has to count it."""
@@ -280,13 +294,3 @@ class Node:
         if port:
             self._endpoint = MetricsEndpoint(self._registry, lambda: self._state == RUNNING)
             await self._endpoint.start(self._world.net, self._settings.listen_host, port)
-
-
-def _group_settings(config: Config) -> GroupSettings:
-    return GroupSettings(
-        initial_rebalance_delay_ms=config["group.initial.rebalance.delay.ms"],
-        min_session_timeout_ms=config["group.min.session.timeout.ms"],
-        max_session_timeout_ms=config["group.max.session.timeout.ms"],
-        max_size=config["group.max.size"],
-        max_offset_metadata_size=config["offset.metadata.max.bytes"],
-    )

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from penstock.broker.flushing import Flushing
 from penstock.broker.replicas import Replicas
 from penstock.model.errors import KafkaError
+from penstock.node.removal import Removal
 from penstock.storage.log import Log
-from penstock.storage.log_directory import DELETED, LogDirectory
+from penstock.storage.log_directory import LogDirectory
 from penstock.world.world import World
 
 logger = logging.getLogger(__name__)
@@ -36,10 +37,18 @@ class Upkeep:
         self._intervals = intervals
         now_ms = world.clock.monotonic_ms()
         self._last_checkpoint_ms = self._last_retention_ms = self._last_producer_check_ms = now_ms
-        self._retired: list[tuple[int, str]] = []
+        self._removal = Removal(world.async_disk, logs.directory)
+        self._running: asyncio.Task[None] | None = None
 
-    async def run(self) -> None:
-        """Until cancelled."""
+    def start(self) -> None:
+        self._running = asyncio.get_running_loop().create_task(self._run())
+
+    async def stop(self) -> None:
+        if self._running is not None:
+            self._running.cancel()
+        await self._removal.close()
+
+    async def _run(self) -> None:
         while True:
             await asyncio.sleep(TICK_SECONDS)
             for log in self._logs.logs:
@@ -49,7 +58,7 @@ class Upkeep:
             self.tick()
 
     def tick(self) -> None:
-        """Whatever is due and does not wait."""
+        """Whatever is due; the loop waits for none of it that takes long."""
         now_ms = self._world.clock.monotonic_ms()
         if now_ms - self._last_retention_ms >= self._intervals.retention_check_ms:
             self._last_retention_ms = now_ms
@@ -60,9 +69,11 @@ class Upkeep:
             for log in self._logs.logs:
                 log.producers.expire(self._world.clock.now_ms(), log.config.producer_id_expiration_ms)
         for log in self._logs.logs:
-            self._retired += [(now_ms + log.config.delete_delay_ms, path) for path in log.take_retired()]
-        self._retired += [(now_ms + delay_ms, path) for path, delay_ms in self._replicas.take_retired()]
-        self._remove_retired(now_ms)
+            for path in log.take_retired():
+                self._removal.retire(path, now_ms + log.config.delete_delay_ms)
+        for path, delay_ms in self._replicas.take_retired():
+            self._removal.retire(path, now_ms + delay_ms)
+        self._removal.begin(now_ms)
         is_due = self._replicas.is_checkpoint_due
         if is_due or now_ms - self._last_checkpoint_ms >= self._intervals.checkpoint_ms:
             self._replicas.is_checkpoint_due = False
@@ -86,26 +97,6 @@ class Upkeep:
         if count:
             self._replicas.notify(log)
             logger.info("retired segments=%d log=%s start_offset=%d", count, log.directory, log.start_offset)
-
-    def _remove_retired(self, now_ms: int) -> None:
-        due = [path for due_ms, path in self._retired if due_ms <= now_ms]
-        if any(path.endswith(DELETED) for path in due):
-            try:
-                # Else a power cut could undo the rename of a directory and not the removal of what says whose it is.
-                self._world.disk.sync_directory(self._logs.directory)
-            except OSError as error:
-                logger.error("cannot sync directory=%s reason=%r", self._logs.directory, str(error))
-                return
-        self._retired = [(due_ms, path) for due_ms, path in self._retired if due_ms > now_ms]
-        for path in due:
-            try:
-                if path.endswith(DELETED):
-                    self._world.disk.remove_tree(path)
-                    logger.info("removed directory=%s of a deleted topic", path)
-                elif self._world.disk.exists(path):
-                    self._world.disk.remove(path)
-            except OSError as error:
-                logger.error("cannot remove file=%s reason=%r", path, str(error))
 
     def _write_checkpoints(self) -> None:
         try:

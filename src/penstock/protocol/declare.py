@@ -44,7 +44,11 @@ class NullableSince:
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """The field travels in the struct's tag buffer; a struct there is None while all its fields have their defaults."""
+    """The field travels in the struct's tag buffer.
+
+    A struct there is None while all its fields have their defaults, and absent on the wire. With NullableSince None is
+    the wire's null, and one that is absent has all defaults.
+    """
 
     number: int
 

@@ -96,7 +96,7 @@ class _Compiler:
     def _default(self, spec: FieldSpec) -> str:
         if spec.default_factory is list:
             return "[]"
-        if spec.default_factory is not None and spec.tag is None:
+        if spec.default_factory is not None and (spec.tag is None or spec.nullable_in(self._version)):
             return f"{self._source.constant('make', spec.default_factory)}()"
         return repr(spec.default)
 
@@ -216,6 +216,9 @@ class _Compiler:
         presence = self._source.name("n")
         self._take("b", 1, presence)
         self._flush()
+        if spec.tag is not None:
+            # In a tag it is a varint, and null is 0.
+            self._source.line(f"{presence} -= 1")
         self._null_branch(spec, presence, target)
         with self._source.block("else:"):
             self._struct(cls, element)

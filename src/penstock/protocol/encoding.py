@@ -205,7 +205,8 @@ class _Compiler:
             return
         self._flush()
         with self._source.block(f"if {element} is None:"):
-            self._source.line(r"write(b'\xff')")
+            # In a tag the presence of a struct is a varint.
+            self._source.line(f"write({bytes(1) if spec.tag is not None else bytes([255])!r})")
         with self._source.block("else:"):
             self._take("b", "1")
             self._struct(cls, element)
@@ -244,7 +245,7 @@ class _Compiler:
         emit = self._source.line
         value = f"m.{spec.name}"
         condition = self._differs(spec, value)
-        if spec.struct is not None and not spec.is_array:
+        if spec.struct is not None and not spec.is_array and not spec.nullable_in(self._version):
             condition += f" and {value} != {self._source.constant('default', spec.struct())}"
         with self._source.block(f"if {condition}:"):
             emit("pieces = []")

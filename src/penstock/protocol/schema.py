@@ -90,8 +90,8 @@ def _field(declared: "Field[Any]", hint: Any) -> FieldSpec:
         (hint,) = get_args(hint)
     wire = _wire_of(hint)
     tag = marks[Tag].number if Tag in marks else None
-    # A tagged struct is None for "all defaults", which is not the null that the wire knows.
-    is_nullable = is_optional and not (tag is not None and wire is None and not is_array)
+    # A tagged struct is None for "all defaults", which is not the null that the wire knows, unless the mark says so.
+    is_nullable = is_optional and (tag is None or wire is not None or is_array or NullableSince in marks)
     nullable_since = marks[NullableSince].version if NullableSince in marks else 0
     return FieldSpec(
         name=declared.name,

@@ -18,6 +18,7 @@ EPOCH_MS: Final = 1_700_000_000_000
 UNLIMITED_BYTES: Final = 1 << 40
 READ_DELAY_US: Final = (50, 5_000)
 SYNC_DELAY_US: Final = (200, 20_000)
+REMOVE_DELAY_US: Final = (20, 2_000)
 
 
 class SimDisk:
@@ -212,6 +213,17 @@ class SimAsyncDisk:
         await self._delay(SYNC_DELAY_US)
         self._disk.operate("sync_directory", path)
         self._disk.file_system.commit(covered)
+
+    async def remove(self, path: str) -> None:
+        await self._delay(REMOVE_DELAY_US)
+        self._disk.remove(path)
+
+    async def remove_tree(self, path: str) -> None:
+        """File by file: a process may die with a tree half gone."""
+        for name in self._disk.names(path):
+            await self.remove(f"{path}/{name}")
+        await self._delay(REMOVE_DELAY_US)
+        self._disk.remove_tree(path)
 
     def _pages(self, file: File) -> Pages:
         assert isinstance(file, SimFile)

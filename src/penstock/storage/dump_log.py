@@ -3,15 +3,20 @@
 import codecs
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from penstock.records import BatchView, ControlType, Record, parse_control_record
 from penstock.records.batch import NO_SEQUENCE
 from penstock.storage.dump_batches import StoredBatch, Window, stored_batches
+from penstock.storage.formats import CorruptFile
 from penstock.world.disk import File
 
 NO_LIMIT = (1 << 31) - 1
 
 _MAX_SEQUENCE = (1 << 31) - 1
+
+Speller: TypeAlias = Callable[[int, bytes, bytes | None], tuple[str, str | None]]
+"""(offset, key, value) -> what is printed for the key, and for the value unless nothing is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +27,8 @@ class LogOptions:
     """Also a line for each record."""
     contents: bool = False
     """And its key and value in it."""
+    spell: Speller | None = None
+    """How keys and values are printed; as the text they hold if nobody says."""
     skip_record_metadata: bool = False
     max_bytes: int = NO_LIMIT
 
@@ -79,7 +86,7 @@ def _record_line(batch: BatchView, record: Record, options: LogOptions) -> str:
     if not options.skip_record_metadata:
         metadata = _metadata(batch, record)
     if options.contents and not batch.is_control:
-        contents = _contents(record)
+        contents = _contents(record, options.spell)
     if contents and not metadata:
         return f"|{contents}"
     return metadata + contents
@@ -109,10 +116,20 @@ def _following(sequence: int, count: int) -> int:
     return following if following <= _MAX_SEQUENCE else following - _MAX_SEQUENCE - 1
 
 
-def _contents(record: Record) -> str:
-    key = "" if record.key is None else f" key: {java_text(record.key)}"
-    value = "" if record.value is None else f" payload: {java_text(record.value)}"
-    return key + value
+def _contents(record: Record, spell: Speller | None) -> str:
+    key, value = _texts(record) if spell is None else _spelled(record, spell)
+    return ("" if key is None else f" key: {key}") + ("" if value is None else f" payload: {value}")
+
+
+def _texts(record: Record) -> tuple[str | None, str | None]:
+    key = None if record.key is None else java_text(record.key)
+    return key, None if record.value is None else java_text(record.value)
+
+
+def _spelled(record: Record, spell: Speller) -> tuple[str, str | None]:
+    if record.key is None:
+        raise CorruptFile(f"the record at offset {record.offset} has no key, which the decoder needs")
+    return spell(record.offset, record.key, record.value)
 
 
 def _control(record: Record) -> str:

@@ -91,6 +91,10 @@ class AsyncDisk(Protocol):
 
     async def sync_directory(self, path: str) -> None: ...
 
+    async def remove(self, path: str) -> None: ...
+
+    async def remove_tree(self, path: str) -> None: ...
+
 
 @dataclass(slots=True)
 class FileRange:

@@ -27,11 +27,20 @@ class RealAsyncDisk:
         await self._with_descriptor(file, _sync_data)
 
     async def sync_directory(self, path: str) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._threads, self._disk.sync_directory, path)
+        await self._with_path(self._disk.sync_directory, path)
+
+    async def remove(self, path: str) -> None:
+        await self._with_path(self._disk.remove, path)
+
+    async def remove_tree(self, path: str) -> None:
+        await self._with_path(self._disk.remove_tree, path)
 
     def close(self) -> None:
         """Let running calls end; for tests and a clean exit, the process's end does it otherwise."""
         self._threads.shutdown()
+
+    async def _with_path(self, call: Callable[[str], None], path: str) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._threads, call, path)
 
     async def _with_descriptor(self, file: File, call: Callable[[int], T]) -> T:
         assert isinstance(file, RealFile)

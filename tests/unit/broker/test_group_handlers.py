@@ -2,13 +2,13 @@
 
 import asyncio
 import inspect
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from penstock.broker.broker import Broker
-from penstock.broker.group_coordinator import GroupCoordinator
 from penstock.broker.handlers import (
     heartbeat,
     join_group,
@@ -18,7 +18,7 @@ from penstock.broker.handlers import (
     sync_group,
 )
 from penstock.broker.route import Request
-from penstock.groups import CommittedOffset, Groups, GroupSettings, NewOffset
+from penstock.groups import CommittedOffset, GroupMachine, GroupSettings, NewOffset
 from penstock.metadata.delta import apply
 from penstock.metadata.image import Image
 from penstock.metadata.records import PartitionRecord, TopicRecord
@@ -40,25 +40,37 @@ from penstock.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from penstock.world.real import RealClock, RealEntropy
+from penstock.world.real import RealClock
+from tests.unit.broker.hosted_groups import coordinator_of, loaded, offsets_partition
 
 
 class Client:
     """Sends requests through the codec, in one version of one API at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, directory: Path) -> None:
         self.topic_id = bytes(range(16))
         settings = GroupSettings(initial_rebalance_delay_ms=0, max_offset_metadata_size=10)
-        self.coordinator = GroupCoordinator(Groups(settings, RealEntropy().random_bytes), RealClock())
+        self.coordinator = coordinator_of(settings, RealClock())
+        self.partition = offsets_partition(directory)
         records = [
             TopicRecord(name="orders", topic_id=self.topic_id),
             *(PartitionRecord(partition_id=index, topic_id=self.topic_id, replicas=[1], isr=[1]) for index in range(2)),
         ]
         # The two parts of a broker that groups need.
-        parts = SimpleNamespace(groups=self.coordinator, image=apply(Image(), records, 2))
+        parts = SimpleNamespace(groups=self.coordinator, image=apply(Image(), records, 2), clock=RealClock())
         self.broker = cast(Broker, parts)
 
+    @property
+    def machine(self) -> GroupMachine:
+        [machine] = self.coordinator.machines()
+        return machine
+
+    def committed(self) -> CommittedOffset:
+        return self.machine.offsets.of("g")["orders"][0]
+
     async def send(self, handler: ModuleType, message: Any, version: int) -> Any:
+        if not self.coordinator.machines():
+            await loaded(self.coordinator, self.partition)
         sent = b"".join(bytes(piece) for piece in encode(message, version))  # type: ignore[arg-type]
         received = decode(request_class(handler.API), version, memoryview(sent))
         handled = handler.handle(received, Request(version, "client", "peer", self.broker, {}))
@@ -125,8 +137,8 @@ def commit_request(
 
 
 @pytest.fixture
-def client() -> Client:
-    return Client()
+def client(tmp_path: Path) -> Client:
+    return Client(tmp_path)
 
 
 @pytest.mark.parametrize("version", join_group.VERSIONS)
@@ -158,7 +170,7 @@ def test_join_group_requires_a_member_id_from_version_4(client: Client, version:
 def test_join_group_0_rebalances_within_its_session_timeout(client: Client) -> None:
     async def main() -> None:
         reply = await client.join(0)
-        group = client.coordinator._groups.find("g")
+        group = client.machine.classic.find("g")
         assert group is not None
         assert group.members[reply.member_id].rebalance_timeout_ms == 10_000
 
@@ -244,15 +256,15 @@ def test_offset_commit_in_every_version(client: Client, version: int) -> None:
         assert await commit(topic="nothing", topic_id=b"n" * 16) == missing
         assert await commit(partition=2) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert await commit(partition=-1) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        assert client.coordinator._groups.find("g") is None, "nothing was committed that could make a group"
+        assert client.machine.classic.find("g") is None, "nothing was committed that could make a group"
         unknown = ErrorCode.GROUP_ID_NOT_FOUND if version >= 9 else ErrorCode.ILLEGAL_GENERATION
         assert await commit(member_id="stranger", generation=1) == unknown
         assert await commit(metadata="longer than it may be") == ErrorCode.OFFSET_METADATA_TOO_LARGE
         assert await commit() == ErrorCode.NONE
-        committed = client.coordinator.committed("g")["orders"][0]
+        committed = client.committed()
         assert (committed.offset, committed.leader_epoch, committed.metadata) == (42, 3 if version >= 6 else -1, "note")
         assert await commit(metadata=None) == ErrorCode.NONE
-        assert client.coordinator.committed("g")["orders"][0].metadata == ""
+        assert client.committed().metadata == ""
 
     asyncio.run(main())
 
@@ -317,8 +329,11 @@ def test_offset_fetch_in_every_version(client: Client, version: int) -> None:
 @pytest.mark.parametrize("version", [9, 10])
 def test_offset_fetch_by_id_leaves_out_topics_that_are_no_more(client: Client, version: int) -> None:
     async def main() -> None:
-        gone = NewOffset("gone", 0, CommittedOffset(1, 0, ""))
-        assert client.coordinator.commit(commit_request(client, 10), [gone]) == [ErrorCode.NONE]
+        gone = NewOffset("gone", 0, CommittedOffset(1, 0, "", 0))
+        await loaded(client.coordinator, client.partition)
+        await client.coordinator.submit(
+            "g", lambda machine, token, now_ms: machine.commit(token, commit_request(client, 10), 10, [gone], now_ms)
+        )
         reply = await client.send(offset_fetch, fetch_request(client, version, is_all=True), version)
         assert [topic.name for topic in reply.groups[0].topics] == ([] if version >= 10 else ["gone"])
 

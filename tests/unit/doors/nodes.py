@@ -53,6 +53,10 @@ class HookedDisk(RealDisk):
         self.happens("names", path)
         return super().names(path)
 
+    def sync_directory(self, path: str) -> None:
+        self.happens("sync_directory", path)
+        super().sync_directory(path)
+
 
 class HookedFile(RealFile):
     __slots__ = ("_disk",)

@@ -145,6 +145,34 @@ def test_who_has_not_read_everything_may_not_write(machine: Machine) -> None:
     assert machine.reader() == ["a"]
 
 
+def test_a_reader_acts_only_on_what_is_on_the_device(machine: Machine) -> None:
+    synced: list[str] = []
+    reader = machine.node(9)
+    for name in ("log-0000000001", "log-0000000001", "log-0000000002"):
+        reader.disk.before("sync", name, lambda name=name: synced.append(name))  # type: ignore[misc]
+    for _ in range(2):
+        reader.disk.before("sync_directory", "coordinator", lambda: synced.append("directory"))
+    writer = machine.node(1).lead()
+    assert reader.read() == []
+    assert synced == ["log-0000000001", "directory"]
+    writer.write("a")
+    assert reader.read() == ["a"]
+    assert synced == ["log-0000000001", "directory", "log-0000000001"]
+    # What a new file takes over from its predecessor counts from here on, and goes if the file does.
+    over(machine)
+    assert reader.read() == ["a"]
+    assert synced[3:] == ["log-0000000002", "directory"]
+
+
+def test_a_writer_reads_back_only_what_it_was_told_is_written(machine: Machine) -> None:
+    writer = machine.node().lead()
+    seen: list[list[str]] = []
+    writer.disk.before("sync", "log-", lambda: seen.append(writer.read()))
+    writer.write("a")
+    assert seen == [[]]
+    assert writer.read() == ["a"]
+
+
 # A disk that fails
 
 

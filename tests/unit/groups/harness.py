@@ -1,53 +1,83 @@
 """A coordinator whose clock is moved by hand, and members that need few words."""
 
+from collections.abc import Callable
 from itertools import count
-from typing import cast
+from typing import Any, cast
 
-from penstock.groups import CommittedOffset, Group, Groups, GroupSettings, Joiner, NewOffset, Reply, State
+from penstock.coordination.shard import Shard
+from penstock.groups import Cluster, CommittedOffset, Group, GroupMachine, GroupSettings, Joiner, NewOffset, State
+from penstock.metadata.image import Image
 from penstock.model.errors import ErrorCode
 from penstock.protocol.messages.heartbeat import HeartbeatRequest
 from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from penstock.protocol.messages.leave_group import MemberIdentity
 from penstock.protocol.messages.offset_commit import OffsetCommitRequest
 from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from tests.unit.groups.journals import MemoryJournal
 
+ALONE = Cluster(Image, lambda _: {})
+NEWEST = 10
 GROUP = "g"
 SESSION_MS = 10_000
 REBALANCE_MS = 60_000
 RANGE = {"range": b"topics"}
 
-OLD_CLIENT = Joiner("old", needs_member_id_first=False, can_skip_assignment=False)
+OLD_CLIENT = Joiner("old", "/127.0.0.1", needs_member_id_first=False, can_skip_assignment=False)
 """Joins at once; most tests are not about member ids."""
-NEW_CLIENT = Joiner("new", needs_member_id_first=True, can_skip_assignment=True)
+NEW_CLIENT = Joiner("new", "/127.0.0.1", needs_member_id_first=True, can_skip_assignment=True)
 
 
 class Coordinator:
-    """Groups with a clock; a parked request is a number until its reply is in `replies`."""
+    """A shard with a clock; a parked request is a number until its reply is in `replies`."""
 
-    def __init__(self, settings: GroupSettings | None = None) -> None:
+    def __init__(self, settings: GroupSettings | None = None, journal: MemoryJournal | None = None) -> None:
         self._chance = count(1)
         self._tokens = count(1)
-        self.groups = Groups(settings or GroupSettings(), lambda size: next(self._chance).to_bytes(size, "big"))
+        self._settings = settings or GroupSettings()
         self.now_ms = 1_000_000
-        self.replies: dict[int, Reply] = {}
+        self.replies: dict[int, Any] = {}
+        self.journal = journal or MemoryJournal()
+        self.load()
+
+    def load(self) -> None:
+        """Begin anew with what the journal holds, as another coordinator would."""
+        machine = GroupMachine(self._settings, ALONE, lambda size: next(self._chance).to_bytes(size, "big"))
+        self.shard = Shard(machine, self.journal)
+        for record in self.journal.records():
+            self.shard.load(record)
+        self.shard.finish_loading(len(self.journal.entries), self.now_ms)
+        self.collect()
+
+    @property
+    def machine(self) -> GroupMachine:
+        return self.shard.machine
+
+    def find(self, group_id: str = GROUP) -> Group | None:
+        return self.machine.classic.find(group_id)
 
     @property
     def group(self) -> Group:
-        group = self.groups.find(GROUP)
+        group = self.find()
         assert group is not None
         return group
 
     def is_in(self, state: State) -> bool:
         return self.group.state is state
 
+    def run(self, operation: Callable[[GroupMachine, int], None]) -> int:
+        token = next(self._tokens)
+        self.shard.run(lambda machine: operation(machine, token), self.now_ms)
+        self.collect()
+        return token
+
     def advance(self, milliseconds: int) -> None:
         """Let time pass, stopping at every deadline on the way as a driver would."""
         end_ms = self.now_ms + milliseconds
-        while (deadline_ms := self.groups.deadline_ms()) is not None and deadline_ms <= end_ms:
+        while (deadline_ms := self.machine.deadline_ms()) is not None and deadline_ms <= end_ms:
             self.now_ms = max(self.now_ms, deadline_ms)
-            self.groups.expire(self.now_ms)
+            self.shard.expire(self.now_ms)
         self.now_ms = end_ms
-        self._collect()
+        self.collect()
 
     def join(
         self,
@@ -61,7 +91,6 @@ class Coordinator:
         rebalance_ms: int = REBALANCE_MS,
         group: str = GROUP,
     ) -> int:
-        token = next(self._tokens)
         request = JoinGroupRequest(
             group_id=group,
             session_timeout_ms=session_ms,
@@ -74,9 +103,7 @@ class Coordinator:
                 for name, metadata in (RANGE if protocols is None else protocols).items()
             ],
         )
-        self.groups.join(token, request, joiner, self.now_ms)
-        self._collect()
-        return token
+        return self.run(lambda machine, token: machine.join(token, request, joiner, self.now_ms))
 
     def sync(
         self,
@@ -89,7 +116,6 @@ class Coordinator:
         protocol_name: str | None = None,
         group: str = GROUP,
     ) -> int:
-        token = next(self._tokens)
         request = SyncGroupRequest(
             group_id=group,
             generation_id=generation,
@@ -102,9 +128,7 @@ class Coordinator:
                 for name, assignment in (assignments or {}).items()
             ],
         )
-        self.groups.sync(token, request, self.now_ms)
-        self._collect()
-        return token
+        return self.run(lambda machine, token: machine.sync(token, request, self.now_ms))
 
     def heartbeat(
         self, member_id: str, generation: int, *, instance: str | None = None, group: str = GROUP
@@ -112,9 +136,8 @@ class Coordinator:
         request = HeartbeatRequest(
             group_id=group, generation_id=generation, member_id=member_id, group_instance_id=instance
         )
-        code = self.groups.heartbeat(request, self.now_ms)
-        self._collect()
-        return code
+        token = self.run(lambda machine, token: machine.heartbeat(token, request, self.now_ms))
+        return cast(ErrorCode, self.replies[token])
 
     def leave(self, *leaving: str | tuple[str, str], group: str = GROUP) -> list[ErrorCode]:
         """Members by id, or by id and instance."""
@@ -124,9 +147,8 @@ class Coordinator:
             else MemberIdentity(member_id=one[0], group_instance_id=one[1])
             for one in leaving
         ]
-        codes = self.groups.leave(group, identities, self.now_ms)
-        self._collect()
-        return codes
+        token = self.run(lambda machine, token: machine.leave(token, group, identities, self.now_ms))
+        return cast("list[ErrorCode]", self.replies[token])
 
     def commit(
         self,
@@ -137,6 +159,7 @@ class Coordinator:
         offset: int = 7,
         metadata: str = "",
         group: str = GROUP,
+        topic: str = "topic",
     ) -> ErrorCode:
         request = OffsetCommitRequest(
             group_id=group,
@@ -145,14 +168,14 @@ class Coordinator:
             group_instance_id=instance,
             topics=[],
         )
-        new = NewOffset("topic", 0, CommittedOffset(offset, 0, metadata))
-        [code] = self.groups.commit(request, [new], self.now_ms)
-        self._collect()
-        return code
+        new = NewOffset(topic, 0, CommittedOffset(offset, 0, metadata, self.now_ms))
+        token = self.run(lambda machine, token: machine.commit(token, request, NEWEST, [new], self.now_ms))
+        [code] = self.replies[token]
+        return ErrorCode(code)
 
-    def committed(self) -> int | None:
+    def committed(self, group: str = GROUP, topic: str = "topic") -> int | None:
         """The offset that `commit` has left behind."""
-        committed = self.group.offsets.get("topic", {}).get(0)
+        committed = self.machine.offsets.of(group).get(topic, {}).get(0)
         return None if committed is None else committed.offset
 
     def joined(self, token: int) -> JoinGroupResponse:
@@ -168,8 +191,8 @@ class Coordinator:
         return token not in self.replies
 
     def resign(self) -> None:
-        self.groups.resign()
-        self._collect()
+        self.shard.resign()
+        self.collect()
 
     def prepared(self, size: int = 2, **settings: int) -> list[str]:
         """A new group in CompletingRebalance; the ids of its members, the leader first."""
@@ -186,8 +209,8 @@ class Coordinator:
         assert self.is_in(State.STABLE)
         return members
 
-    def _collect(self) -> None:
-        for token, reply in self.groups.take_output():
+    def collect(self) -> None:
+        for token, reply in self.shard.take_output():
             assert isinstance(token, int)
             assert token not in self.replies, "a request was answered twice"
             self.replies[token] = reply

@@ -78,7 +78,7 @@ def test_a_consumer_without_a_membership_commits_to_a_group_of_nobody() -> None:
 def test_a_member_of_an_unknown_group_cannot_commit() -> None:
     coordinator = Coordinator()
     assert coordinator.commit("member", 1) == ErrorCode.GROUP_ID_NOT_FOUND
-    assert coordinator.groups.find("g") is None
+    assert coordinator.find() is None
 
 
 def test_a_former_member_cannot_commit_to_the_empty_group() -> None:

@@ -14,11 +14,11 @@ def test_a_group_changes_state_only_as_the_table_says(before: State, after: Stat
     group = Group("g")
     group.state = before
     if after in NEXT_STATES[before]:
-        group.move_to(after)
+        group.move_to(after, 0)
         assert group.state is after
     else:
         with pytest.raises(AssertionError):
-            group.move_to(after)
+            group.move_to(after, 0)
 
 
 def test_followers_wait_for_the_assignment_of_the_leader() -> None:

@@ -4,8 +4,8 @@ from penstock.groups import Joiner, State
 from penstock.model.errors import ErrorCode
 from tests.unit.groups.harness import REBALANCE_MS, SESSION_MS, Coordinator
 
-BEFORE_9 = Joiner("c", needs_member_id_first=True, can_skip_assignment=False)
-SINCE_9 = Joiner("c", needs_member_id_first=True, can_skip_assignment=True)
+BEFORE_9 = Joiner("c", "/::1", needs_member_id_first=True, can_skip_assignment=False)
+SINCE_9 = Joiner("c", "/::1", needs_member_id_first=True, can_skip_assignment=True)
 
 
 def stable(coordinator: Coordinator) -> tuple[str, str]:
@@ -148,7 +148,7 @@ def test_a_static_member_that_allows_no_time_for_a_rebalance_does_not_keep_the_c
     coordinator.sync(dynamic, 1)
     coordinator.leave(dynamic)
     coordinator.advance(0)
-    assert coordinator.groups.deadline_ms() == coordinator.now_ms + 1_000
+    assert coordinator.machine.deadline_ms() == coordinator.now_ms + 1_000
     assert list(coordinator.group.members) == [static]
 
 

@@ -76,7 +76,7 @@ def test_a_deleted_topic_is_gone_at_once_and_its_files_a_little_later(tmp_path: 
     run(main())
 
 
-def test_what_a_deletion_left_behind_is_removed_at_the_next_start(tmp_path: Path) -> None:
+def test_what_a_deletion_left_behind_is_removed_after_the_next_start(tmp_path: Path) -> None:
     async def main() -> None:
         async with running_node(tmp_path) as node:
             await node.create("t")
@@ -84,7 +84,8 @@ def test_what_a_deletion_left_behind_is_removed_at_the_next_start(tmp_path: Path
             await node.call(DeleteTopicsRequest(topics=[topic], timeout_ms=1_000))
             assert len(topic_directories(tmp_path)) == 1
         async with running_node(tmp_path):
-            assert topic_directories(tmp_path) == []
+            while topic_directories(tmp_path):
+                await asyncio.sleep(0.05)
 
     run(main())
 

@@ -354,6 +354,25 @@ def test_a_full_disk_takes_a_part_and_then_refuses() -> None:
     assert file_system.used == 0
 
 
+def test_a_process_may_die_with_a_tree_half_gone() -> None:
+    found = []
+
+    async def test(sim: Simulation, operations: int) -> None:
+        world = sim.world("a")
+        world.disk.make_directories("/data/t")
+        for name in ("index", "log"):
+            write(world, f"/data/t/{name}", b"bytes", sync=True)
+        sim.crash_at("a", disk_operations=operations, power_loss=False)
+        sim.spawn("a", world.async_disk.remove_tree("/data/t"))
+        await asyncio.sleep(1)
+        found.append(sim.world("a").disk.names("/data/t"))
+
+    for operations in range(4):
+        with Simulation(1) as sim:
+            sim.run(test(sim, operations))
+    assert found == [["index", "log"], ["index", "log"], ["log"], []]
+
+
 def test_errors_come_on_order() -> None:
     sim = Simulation(1)
     world = sim.world("a")

@@ -82,6 +82,28 @@ def test_keys_and_values_are_printed_on_request(dump_log: DumpLog) -> None:
     ]
 
 
+def test_the_offsets_decoder_spells_out_what_it_knows_and_names_what_it_does_not(dump_log: DumpLog) -> None:
+    records = [
+        (NOW_MS, b"\0\1\0\1g\0\1t\0\0\0\7", None, ()),
+        (NOW_MS, b"\0\x0b\0\1g", b"\0\0", ()),
+        (NOW_MS, b"\0\2\0\1g", b"\0\3\0", ()),
+    ]
+    lines, errors, code = dump_log(build_batch(records), "--offsets-decoder", "--skip-record-metadata")
+    assert lines[1:3] == [
+        '| key: {"type":"1","data":{"group":"g","topic":"t","partition":7}} payload: <DELETE>',
+        "| key: Unknown record type 11 at offset 1, skipping.",
+    ]
+    assert lines[3].startswith("| key: Error at offset 2, skipping. GroupMetadataValue v3: ")
+    assert (errors, code) == ([], 0)
+
+
+def test_the_offsets_decoder_needs_keys(dump_log: DumpLog) -> None:
+    _, errors, code = dump_log(build_batch([(NOW_MS, None, b"v", ())]), "--offsets-decoder")
+    name = "00000000000000000000.log"
+    assert errors == [f"penstock: {name}: the record at offset 0 has no key, which the decoder needs"]
+    assert code == 1
+
+
 @pytest.mark.parametrize("flags", [["--key-decoder-class"], ["--value-decoder-class"]])
 def test_a_decoder_implies_the_contents(dump_log: DumpLog, flags: list[str]) -> None:
     assert dump_log(batch(1), *flags)[0][1].endswith("key: k0 payload: v0")

@@ -1,5 +1,6 @@
 """Retention by time, by size and by the log's start (scenario 5)."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from penstock.storage.log import Log
 from penstock.storage.log_config import LogConfig
 from penstock.storage.log_directory import LogDirectory
 from penstock.storage.producers import Origin
+from penstock.world.real_async_disk import RealAsyncDisk
 from penstock.world.real_disk import RealDisk
 from penstock.world.world import World
 
@@ -146,7 +148,7 @@ class _Clock:
 
 
 def _upkeep(clock: _Clock, logs: LogDirectory, intervals: Intervals) -> Upkeep:
-    world = World(clock=clock, entropy=None, disk=RealDisk(), async_disk=None, net=None, workers=None)  # type: ignore[arg-type]
+    world = World(clock=clock, entropy=None, disk=RealDisk(), async_disk=RealAsyncDisk(), net=None, workers=None)  # type: ignore[arg-type]
     replicas = Replicas(world.disk, logs, clock, world.entropy, node_id=1, config_of=lambda _: LogConfig())
     flushing = Flushing(world.async_disk, clock, Timer(clock.ms))
     return Upkeep(world, logs, replicas, flushing, intervals)
@@ -165,16 +167,22 @@ def test_scenario_5_retired_files_are_removed_after_their_delay(tmp_path: Path) 
     def retired_files() -> int:
         return len(list((tmp_path / "t-0").glob("*.deleted")))
 
-    clock.ms += 2 * HOUR_MS
-    upkeep.tick()
-    assert log.start_offset == 3
-    assert retired_files() == 9
-    clock.ms += 59_999
-    upkeep.tick()
-    assert retired_files() == 9
-    clock.ms += 1
-    upkeep.tick()
-    assert retired_files() == 0
+    async def main() -> None:
+        clock.ms += 2 * HOUR_MS
+        upkeep.tick()
+        assert log.start_offset == 3
+        assert retired_files() == 9
+        clock.ms += 59_999
+        upkeep.tick()
+        await asyncio.sleep(0.02)
+        assert retired_files() == 9
+        clock.ms += 1
+        upkeep.tick()
+        while retired_files():
+            await asyncio.sleep(0.001)
+        await upkeep.stop()
+
+    asyncio.run(asyncio.wait_for(main(), 20))
     logs.close(0)
 
 

@@ -157,7 +157,7 @@ def test_a_lock_of_another_process_is_respected_and_dies_with_it(tmp_path: Path)
         RealDisk().lock(path).release()
 
 
-def test_the_async_disk_reads_and_syncs_in_threads(tmp_path: Path) -> None:
+def test_the_async_disk_reads_syncs_and_removes_in_threads(tmp_path: Path) -> None:
     async def main() -> None:
         disk = RealAsyncDisk()
         file = make_file(tmp_path, b"0123456789")
@@ -167,6 +167,10 @@ def test_the_async_disk_reads_and_syncs_in_threads(tmp_path: Path) -> None:
         await disk.sync_directory(str(tmp_path))
         with pytest.raises(FileNotFoundError):
             await disk.sync_directory(str(tmp_path / "missing"))
+        await disk.remove(file.path)
+        (tmp_path / "tree" / "inner").mkdir(parents=True)
+        await disk.remove_tree(str(tmp_path / "tree"))
+        assert os.listdir(tmp_path) == []
         file.close()
         with pytest.raises(OSError):
             await disk.read(file, 0, 1)

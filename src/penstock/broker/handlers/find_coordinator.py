@@ -1,7 +1,11 @@
 """FindCoordinator v0-6. v1 transactions, v3 flexible, v4 many keys at once (KIP-699), v6 share groups (KIP-932)."""
 
+from penstock.broker.internal_topics import make_internal_topic
 from penstock.broker.route import Request
-from penstock.model.errors import ErrorCode
+from penstock.metadata.records import NO_LEADER
+from penstock.model.errors import CoordinatorNotAvailable, ErrorCode, KafkaError
+from penstock.model.hashes import coordinator_partition
+from penstock.model.topics import CONSUMER_OFFSETS
 from penstock.protocol.api import ApiKey, stable_versions
 from penstock.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
@@ -15,13 +19,24 @@ MALFORMED = (
     "incompatible broker. See the broker logs for more details."
 )
 """What clients show for INVALID_REQUEST."""
+NOT_AVAILABLE = "The coordinator is not available."
 
 
-def handle(message: FindCoordinatorRequest, request: Request) -> FindCoordinatorResponse:
+async def handle(message: FindCoordinatorRequest, request: Request) -> FindCoordinatorResponse:
+    if message.key_type == GROUP and CONSUMER_OFFSETS not in request.broker.image.topics:
+        try:
+            await make_internal_topic(CONSUMER_OFFSETS, request.broker)
+        except KafkaError:
+            # Nobody can make it just now; clients ask again.
+            return _answer(message, request, is_available=False)
+    return _answer(message, request, is_available=True)
+
+
+def _answer(message: FindCoordinatorRequest, request: Request, *, is_available: bool) -> FindCoordinatorResponse:
     if request.version >= MANY_KEYS_SINCE:
-        found = [_find(key, message.key_type, request) for key in message.coordinator_keys]
+        found = [_find(key, message.key_type, request, is_available) for key in message.coordinator_keys]
         return FindCoordinatorResponse(coordinators=found)
-    one = _find(message.key, message.key_type, request)
+    one = _find(message.key, message.key_type, request, is_available)
     return FindCoordinatorResponse(
         error_code=one.error_code,
         error_message=one.error_message,
@@ -31,22 +46,33 @@ def handle(message: FindCoordinatorRequest, request: Request) -> FindCoordinator
     )
 
 
-def _find(key: str, key_type: int, request: Request) -> Coordinator:
+def _find(key: str, key_type: int, request: Request, is_available: bool) -> Coordinator:
     if key_type != GROUP:
-        return Coordinator(
-            key=key,
-            node_id=-1,
-            host="",
-            port=-1,
-            error_code=ErrorCode.INVALID_REQUEST,
-            error_message="" if key_type == SHARE and request.version >= MANY_KEYS_SINCE else MALFORMED,
-        )
-    identity = request.broker.identity
-    return Coordinator(
-        key=key, node_id=identity.node_id, host=identity.host, port=identity.port, error_message=_nothing(request)
-    )
+        is_silent = key_type == SHARE and request.version >= MANY_KEYS_SINCE
+        return _nobody(key, ErrorCode.INVALID_REQUEST, "" if is_silent else MALFORMED)
+    try:
+        if not is_available:
+            raise CoordinatorNotAvailable(NOT_AVAILABLE)
+        node_id, host, port = _leader_for(key, request)
+    except CoordinatorNotAvailable as error:
+        return _nobody(key, error.code, str(error))
+    # What Apache writes where there is no error.
+    nothing = "" if request.version >= MANY_KEYS_SINCE else "NONE"
+    return Coordinator(key=key, node_id=node_id, host=host, port=port, error_message=nothing)
 
 
-def _nothing(request: Request) -> str:
-    """What Apache writes where there is no error."""
-    return "" if request.version >= MANY_KEYS_SINCE else "NONE"
+def _leader_for(key: str, request: Request) -> tuple[int, str, int]:
+    """The leader of the partition that a group hashes to coordinates it."""
+    broker = request.broker
+    partitions = broker.image.topics[CONSUMER_OFFSETS].partitions
+    leader = partitions[coordinator_partition(key, len(partitions))].leader
+    if leader == broker.identity.node_id:
+        return leader, broker.identity.host, broker.identity.port
+    other = broker.image.brokers.get(leader)
+    if leader == NO_LEADER or other is None or not other.endpoints:
+        raise CoordinatorNotAvailable(NOT_AVAILABLE)
+    return leader, other.endpoints[0].host, other.endpoints[0].port
+
+
+def _nobody(key: str, code: ErrorCode, text: str) -> Coordinator:
+    return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=text)

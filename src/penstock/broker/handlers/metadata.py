@@ -3,6 +3,7 @@
 from collections.abc import Awaitable
 
 from penstock.broker.authorized import ALL_CLUSTER_OPERATIONS, ALL_TOPIC_OPERATIONS, NOT_ASKED
+from penstock.broker.internal_topics import MADE_ON_FIRST_USE, internal_topic
 from penstock.broker.route import Request
 from penstock.metadata.image import PartitionState, TopicState
 from penstock.metadata.records import NO_LEADER
@@ -36,16 +37,7 @@ def handle(message: MetadataRequest, request: Request) -> MetadataResponse | Awa
 
 async def _create_first(names: list[str], message: MetadataRequest, request: Request) -> MetadataResponse:
     """Create what was asked for and is not there; topics that cannot be made are answered with the reason."""
-    topics = [
-        CreatableTopic(
-            name=name,
-            num_partitions=LEFT_TO_THE_BROKER,
-            replication_factor=LEFT_TO_THE_BROKER,
-            assignments=[],
-            configs=[],
-        )
-        for name in names
-    ]
+    topics = [_new_topic(name, request) for name in names]
     try:
         created = await request.broker.controller.submit(CreateTopicsRequest(topics=topics), 7)
         refused = {result.name: result.error_code for result in created.topics if result.error_code}
@@ -53,6 +45,18 @@ async def _create_first(names: list[str], message: MetadataRequest, request: Req
         # Nobody can decide just now; the client asks again.
         refused = dict.fromkeys(names, ErrorCode.LEADER_NOT_AVAILABLE)
     return _answer(message, request, refused)
+
+
+def _new_topic(name: str, request: Request) -> CreatableTopic:
+    if name in MADE_ON_FIRST_USE:
+        return internal_topic(name, request.broker)
+    return CreatableTopic(
+        name=name,
+        num_partitions=LEFT_TO_THE_BROKER,
+        replication_factor=LEFT_TO_THE_BROKER,
+        assignments=[],
+        configs=[],
+    )
 
 
 def _to_create(message: MetadataRequest, request: Request) -> list[str]:
@@ -69,7 +73,7 @@ def _may_create(name: str) -> bool:
         check_topic_name(name)
     except KafkaError:
         return False
-    return name not in INTERNAL_TOPICS and name != CLUSTER_METADATA
+    return name in MADE_ON_FIRST_USE or (name not in INTERNAL_TOPICS and name != CLUSTER_METADATA)
 
 
 def _answer(message: MetadataRequest, request: Request, refused: dict[str, int]) -> MetadataResponse:

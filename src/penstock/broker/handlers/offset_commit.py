@@ -1,7 +1,11 @@
 """OffsetCommit v2-10. v5 no retention (KIP-211), v6 leader epochs, v7 static members, v8 flexible, v10 topic ids."""
 
+from collections.abc import Awaitable
+
+from penstock.broker.group_requests import ask
 from penstock.broker.route import Request
 from penstock.groups import CommittedOffset, NewOffset
+from penstock.groups.offsets import NEVER
 from penstock.metadata.image import TopicState
 from penstock.model.errors import ErrorCode
 from penstock.protocol.api import ApiKey, stable_versions
@@ -17,21 +21,39 @@ from penstock.protocol.messages.offset_commit import (
 API = ApiKey.OFFSET_COMMIT
 VERSIONS = stable_versions(API)
 
+BROKERS_CHOICE = -1
+"""The retention time that leaves it to the broker how long an offset is kept."""
 
-def handle(message: OffsetCommitRequest, request: Request) -> OffsetCommitResponse:
+
+def handle(message: OffsetCommitRequest, request: Request) -> OffsetCommitResponse | Awaitable[OffsetCommitResponse]:
+    now_ms = request.broker.clock.now_ms()
+    expires_ms = NEVER if message.retention_time_ms == BROKERS_CHOICE else now_ms + message.retention_time_ms
     accepted: list[tuple[OffsetCommitResponsePartition, NewOffset]] = []
-    topics = [_look_up(wanted, request, accepted) for wanted in message.topics]
-    if accepted:
-        codes = request.broker.groups.commit(message, [new for _, new in accepted])
-        for (answer, _), code in zip(accepted, codes):
-            answer.error_code = _as_known(code, request.version)
-    return OffsetCommitResponse(topics=topics)
+    topics = [_look_up(wanted, request, accepted, now_ms, expires_ms) for wanted in message.topics]
+    if not accepted:
+        return OffsetCommitResponse(topics=topics)
+    new = [one for _, one in accepted]
+
+    def answer(codes: list[ErrorCode]) -> OffsetCommitResponse:
+        for (partition, _), code in zip(accepted, codes):
+            partition.error_code = _as_known(code, request.version)
+        return OffsetCommitResponse(topics=topics)
+
+    return ask(
+        request,
+        message.group_id,
+        lambda machine, token, now_ms: machine.commit(token, message, request.version, new, now_ms),
+        answer,
+        lambda code: answer([code] * len(new)),
+    )
 
 
 def _look_up(
     wanted: OffsetCommitRequestTopic,
     request: Request,
     accepted: list[tuple[OffsetCommitResponsePartition, NewOffset]],
+    now_ms: int,
+    expires_ms: int,
 ) -> OffsetCommitResponseTopic:
     """Refuse partitions that do not exist, and note those that do."""
     image = request.broker.image
@@ -44,7 +66,7 @@ def _look_up(
     ]
     if topic is not None:
         accepted += [
-            (answer, _new_offset(topic, partition))
+            (answer, _new_offset(topic, wanted, partition, now_ms, expires_ms))
             for answer, partition in zip(answers, wanted.partitions)
             if not answer.error_code
         ]
@@ -59,11 +81,20 @@ def _refusal(topic: TopicState | None, partition: OffsetCommitRequestPartition, 
     return ErrorCode.NONE
 
 
-def _new_offset(topic: TopicState, partition: OffsetCommitRequestPartition) -> NewOffset:
+def _new_offset(
+    topic: TopicState,
+    wanted: OffsetCommitRequestTopic,
+    partition: OffsetCommitRequestPartition,
+    now_ms: int,
+    expires_ms: int,
+) -> NewOffset:
     committed = CommittedOffset(
         offset=partition.committed_offset,
         leader_epoch=partition.committed_leader_epoch,
         metadata=partition.committed_metadata or "",
+        committed_ms=now_ms,
+        expires_ms=expires_ms,
+        topic_id=wanted.topic_id,
     )
     return NewOffset(topic.name, partition.partition_index, committed)
 

@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 
 from penstock.broker.route import Request
-from penstock.groups import CommittedOffset
-from penstock.model.errors import ErrorCode
+from penstock.groups import CommittedOffset, TopicOffsets
+from penstock.model.errors import ErrorCode, KafkaError
 from penstock.protocol.api import ApiKey, stable_versions
 from penstock.protocol.declare import NO_UUID
 from penstock.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
+    OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
@@ -21,43 +22,59 @@ from penstock.protocol.messages.offset_fetch import (
 API = ApiKey.OFFSET_FETCH
 VERSIONS = stable_versions(API)
 
-NOTHING_COMMITTED = CommittedOffset(offset=-1, leader_epoch=-1, metadata="")
+MANY_GROUPS_SINCE = 8
+TOPIC_IDS_SINCE = 10
+GROUP_ERROR_SINCE = 2
+
+NOTHING_COMMITTED = CommittedOffset(offset=-1, leader_epoch=-1, metadata="", committed_ms=-1)
 
 
-def handle(message: OffsetFetchRequest, request: Request) -> OffsetFetchResponse:
-    if request.version >= 8:
-        return OffsetFetchResponse(
-            groups=[
-                OffsetFetchResponseGroup(
-                    group_id=group.group_id, topics=_committed(group.group_id, group.topics, request)
-                )
-                for group in message.groups
-            ]
-        )
+async def handle(message: OffsetFetchRequest, request: Request) -> OffsetFetchResponse:
+    if request.version >= MANY_GROUPS_SINCE:
+        return OffsetFetchResponse(groups=[await _fetch(group, request) for group in message.groups])
     wanted = None
     if message.topics is not None:
         wanted = [
             OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
             for topic in message.topics
         ]
-    topics = _committed(message.group_id, wanted, request)
-    return OffsetFetchResponse(topics=[_as_single_group(topic) for topic in topics])
+    answer = await _fetch(OffsetFetchRequestGroup(group_id=message.group_id, topics=wanted), request)
+    if answer.error_code and wanted is not None and request.version < GROUP_ERROR_SINCE:
+        answer.topics = [_refused_topic(topic, answer.error_code) for topic in wanted]
+    return OffsetFetchResponse(
+        topics=[_as_single_group(topic) for topic in answer.topics], error_code=answer.error_code
+    )
 
 
-def _committed(
-    group_id: str, wanted: list[OffsetFetchRequestTopics] | None, request: Request
-) -> list[OffsetFetchResponseTopics]:
-    offsets = request.broker.groups.committed(group_id)
-    if wanted is None:
-        return _all(offsets, request)
-    return [_answer(topic, offsets, request) for topic in wanted]
+async def _fetch(wanted: OffsetFetchRequestGroup, request: Request) -> OffsetFetchResponseGroup:
+    try:
+        offsets: TopicOffsets | ErrorCode = await request.broker.groups.submit(
+            wanted.group_id, lambda machine, token, _: machine.committed(token, wanted)
+        )
+    except KafkaError as error:
+        offsets = error.code
+    if isinstance(offsets, ErrorCode):
+        return OffsetFetchResponseGroup(group_id=wanted.group_id, topics=[], error_code=offsets)
+    if wanted.topics is None:
+        topics = _all(offsets, request)
+    else:
+        topics = [_answer(topic, offsets, request) for topic in wanted.topics]
+    return OffsetFetchResponseGroup(group_id=wanted.group_id, topics=topics)
 
 
-def _all(offsets: Mapping[str, Mapping[int, CommittedOffset]], request: Request) -> list[OffsetFetchResponseTopics]:
+def _refused_topic(wanted: OffsetFetchRequestTopics, code: int) -> OffsetFetchResponseTopics:
+    """Version 1 has no place for a group's error but its partitions."""
+    return OffsetFetchResponseTopics(
+        name=wanted.name,
+        partitions=[_partition(index, NOTHING_COMMITTED, ErrorCode(code)) for index in wanted.partition_indexes],
+    )
+
+
+def _all(offsets: TopicOffsets, request: Request) -> list[OffsetFetchResponseTopics]:
     answers = []
     for name, partitions in offsets.items():
         topic = request.broker.image.topics.get(name)
-        if topic is None and request.version >= 10:
+        if topic is None and request.version >= TOPIC_IDS_SINCE:
             continue
         answers.append(
             OffsetFetchResponseTopics(
@@ -69,23 +86,29 @@ def _all(offsets: Mapping[str, Mapping[int, CommittedOffset]], request: Request)
     return answers
 
 
-def _answer(
-    wanted: OffsetFetchRequestTopics, offsets: Mapping[str, Mapping[int, CommittedOffset]], request: Request
-) -> OffsetFetchResponseTopics:
+def _answer(wanted: OffsetFetchRequestTopics, offsets: TopicOffsets, request: Request) -> OffsetFetchResponseTopics:
     """What was never committed has offset -1 and no error; only an id that names no topic is one."""
     name: str | None = wanted.name
-    if request.version >= 10:
+    if request.version >= TOPIC_IDS_SINCE:
         topic = request.broker.image.topic_by_id(wanted.topic_id)
         name = None if topic is None else topic.name
-    committed = {} if name is None else offsets.get(name, {})
+    committed: Mapping[int, CommittedOffset] = {} if name is None else offsets.get(name, {})
     code = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.NONE
     return OffsetFetchResponseTopics(
         name=wanted.name,
         topic_id=wanted.topic_id,
         partitions=[
-            _partition(index, committed.get(index, NOTHING_COMMITTED), code) for index in wanted.partition_indexes
+            _partition(index, _of_this_topic(committed.get(index), wanted.topic_id), code)
+            for index in wanted.partition_indexes
         ],
     )
+
+
+def _of_this_topic(committed: CommittedOffset | None, topic_id: bytes) -> CommittedOffset:
+    """What was committed for a topic that had the name before is nothing to this one."""
+    if committed is None or (NO_UUID not in (topic_id, committed.topic_id) and topic_id != committed.topic_id):
+        return NOTHING_COMMITTED
+    return committed
 
 
 def _partition(

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable
 
+from penstock.broker.group_requests import ask
 from penstock.broker.route import Request
 from penstock.model.errors import ErrorCode
 from penstock.protocol.api import ApiKey, stable_versions
@@ -13,5 +14,17 @@ VERSIONS = stable_versions(API)
 
 def handle(message: SyncGroupRequest, request: Request) -> SyncGroupResponse | Awaitable[SyncGroupResponse]:
     if request.version >= 5 and (message.protocol_type is None or message.protocol_name is None):
-        return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL, assignment=b"")
-    return request.broker.groups.sync(message)
+        return _refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    if not message.group_id:
+        return _refused(ErrorCode.INVALID_GROUP_ID)
+    return ask(
+        request,
+        message.group_id,
+        lambda machine, token, now_ms: machine.sync(token, message, now_ms),
+        lambda reply: reply,
+        _refused,
+    )
+
+
+def _refused(code: ErrorCode) -> SyncGroupResponse:
+    return SyncGroupResponse(error_code=code, assignment=b"")

@@ -1,22 +1,24 @@
-"""All groups of a coordinator: requests come in with the time, replies go out when their time has come."""
+"""Groups whose members assign themselves their partitions: join, sync, heartbeat, leave."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
-from penstock.groups.group import CommittedOffset, Group, State
-from penstock.groups.member import Member, Token, protocols_of
-from penstock.groups.rebalance import Rebalance, Reply, Timer, TimerKind, joined, refused_join, refused_sync, synced
+from penstock.coordination.shard import Outbox, Token
+from penstock.coordination.timers import Timers
+from penstock.groups.group import Group, State
+from penstock.groups.group_records import group_from, metadata_record
+from penstock.groups.member import Member, protocols_of
+from penstock.groups.rebalance import Rebalance, Timer, TimerKind, joined, refused_join, refused_sync, synced
+from penstock.groups.records import GroupMetadataKey, GroupMetadataValue
 from penstock.groups.settings import GroupSettings
-from penstock.groups.timers import Timers
 from penstock.model.errors import ErrorCode
 from penstock.protocol.messages.heartbeat import HeartbeatRequest
 from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from penstock.protocol.messages.leave_group import MemberIdentity
 from penstock.protocol.messages.offset_commit import OffsetCommitRequest
 from penstock.protocol.messages.sync_group import SyncGroupRequest
-
-NO_GENERATION = -1
 
 MAX_PREFIX_LENGTH = 1_000
 """Of a member's id. It begins with what the client calls itself, and must fit a string of 32,767 bytes in the end."""
@@ -33,45 +35,52 @@ class Joiner:
     """What a JoinGroup's version and header say about its client."""
 
     client_id: str
+    client_host: str
     needs_member_id_first: bool
     """Takes MEMBER_ID_REQUIRED for an answer (version 4, KIP-394)."""
     can_skip_assignment: bool
     """A leader that returns may be told that nothing is to be assigned (version 9, KIP-814)."""
 
 
-@dataclass(frozen=True, slots=True)
-class NewOffset:
-    topic: str
-    partition: int
-    committed: CommittedOffset
+class ClassicGroups:
+    """Every operation takes the time; replies and records go to the outbox.
 
+    Who has joined and who is waited for lives in memory alone, as in Kafka: a new coordinator learns it by asking all
+    to join again. What a record keeps is a generation with its assignment.
+    """
 
-class Groups:
-    """Every operation takes the time; what it makes of parked requests is had from `take_output`."""
-
-    def __init__(self, settings: GroupSettings, random_bytes: Callable[[int], bytes]) -> None:
+    def __init__(
+        self, settings: GroupSettings, random_bytes: Callable[[int], bytes], timers: Timers[Any], outbox: Outbox
+    ) -> None:
         self._settings = settings
         self._random_bytes = random_bytes
-        self._timers: Timers[Timer] = Timers()
-        self._rebalance = Rebalance(settings, self._timers)
+        self._timers = timers
+        self._outbox = outbox
+        self._rebalance = Rebalance(settings, timers, outbox)
         self._groups: dict[str, Group] = {}
+        self._is_loading = True
 
     def find(self, group_id: str) -> Group | None:
         return self._groups.get(group_id)
 
-    def take_output(self) -> list[tuple[Token, Reply]]:
-        """Replies that are due, each with the token its request came with."""
-        output, self._rebalance.output = self._rebalance.output, []
-        return output
+    def all(self) -> Iterable[Group]:
+        return self._groups.values()
 
-    def deadline_ms(self) -> int | None:
-        """When `expire` has something to do."""
-        return self._timers.deadline_ms()
+    def apply(self, key: GroupMetadataKey, value: GroupMetadataValue | None) -> None:
+        if value is None:
+            self._forget(key.group)
+        elif key.group not in self._groups or self._is_loading:
+            self._groups[key.group] = group_from(key.group, value)
+        # Else the group in memory has written it, and knows more.
 
-    def expire(self, now_ms: int) -> None:
-        """Do what is due: end sessions, go on without those who are late."""
-        while (timer := self._timers.pop_due(now_ms)) is not None:
-            self._expire(timer, self._groups[timer.group_id], now_ms)
+    def on_loaded(self, now_ms: int) -> None:
+        """Members have their whole session to come back."""
+        self._is_loading = False
+        for group in self._groups.values():
+            for member in group.members.values():
+                self._rebalance.restart_session(group, member, now_ms)
+            if len(group.members) > self._settings.max_size:
+                self._rebalance.prepare(group, "the group is over its maximum size", now_ms)
 
     def resign(self) -> None:
         """Send every waiting member to another coordinator, or to this one's successor."""
@@ -85,19 +94,19 @@ class Groups:
         """JoinGroup; the reply may have to wait until all members have joined."""
         reply = self._join(token, request, joiner, now_ms)
         if reply is not None:
-            self._rebalance.output.append((token, reply))
+            self._outbox.answer(token, reply)
 
     def sync(self, token: Token, request: SyncGroupRequest, now_ms: int) -> None:
         """SyncGroup; the reply may have to wait for the leader's assignment."""
         group = self._groups.get(request.group_id)
         refusal = _check_sync(group, request)
         if group is None or refusal:
-            self._rebalance.output.append((token, refused_sync(refusal)))
+            self._outbox.answer(token, refused_sync(refusal))
             return
         member = group.members[request.member_id]
         self._rebalance.note_sync(group, member)
         if group.state is State.STABLE:
-            self._rebalance.output.append((token, synced(group, member)))
+            self._outbox.answer(token, synced(group, member))
             return
         self._rebalance.park_sync(member, token)
         if member.member_id == group.leader:
@@ -133,24 +142,33 @@ class Groups:
             self._rebalance.complete_join_if_all_joined(group, now_ms)
         return codes
 
-    def commit(self, request: OffsetCommitRequest, offsets: Sequence[NewOffset], now_ms: int) -> list[ErrorCode]:
-        """Keep offsets whose topics the caller has looked up; one code for each, in their order.
-
-        GROUP_ID_NOT_FOUND is for versions from 9 on; clients of older ones know ILLEGAL_GENERATION instead.
-        """
-        group = self._groups.get(request.group_id)
-        if group is None:
-            if request.generation_id_or_member_epoch > NO_GENERATION:
-                return [ErrorCode.GROUP_ID_NOT_FOUND] * len(offsets)
-            # A consumer that assigns itself its partitions uses the group as a place to keep offsets.
-            group = self._create(request.group_id, now_ms)
+    def check_commit(self, group: Group, request: OffsetCommitRequest, now_ms: int) -> ErrorCode:
+        """Whether these offsets may be kept; a member that commits lives."""
         refusal = _check_commit(group, request)
-        if refusal:
-            return [refusal] * len(offsets)
         member = group.members.get(request.member_id)
-        if member is not None:
+        if member is not None and not refusal:
             self._rebalance.restart_session(group, member, now_ms)
-        return [self._keep(group, new) for new in offsets]
+        return refusal
+
+    def make_simple(self, group_id: str) -> Group:
+        """A consumer that assigns itself its partitions uses a group as a place to keep offsets."""
+        group = self._groups[group_id] = Group(group_id)
+        return group
+
+    def expire(self, timer: Timer, now_ms: int) -> None:
+        """Do what is due: end a session, go on without those who are late."""
+        group = self._groups.get(timer.group_id)
+        if group is None:
+            return
+        if timer.kind is TimerKind.JOIN:
+            self._rebalance.expire_join(group, now_ms)
+        elif timer.kind is TimerKind.SYNC:
+            self._rebalance.expire_sync(group, now_ms)
+        elif timer.member_id in group.pending:
+            self._drop_pending(group, timer.member_id)
+            self._rebalance.stop_waiting(group, now_ms)
+        else:
+            self._rebalance.expire_session(group, group.members[timer.member_id], now_ms)
 
     def _join(self, token: Token, request: JoinGroupRequest, joiner: Joiner, now_ms: int) -> JoinGroupResponse | None:
         """The reply, if it can be given at once."""
@@ -163,14 +181,15 @@ class Groups:
         if group is None:
             if request.member_id:
                 return refused_join(request.member_id, ErrorCode.UNKNOWN_MEMBER_ID)
-            group = self._create(request.group_id, now_ms)
+            group = self._groups[request.group_id] = Group(request.group_id)
+            self._outbox.write([metadata_record(group)])
         if not self._has_room(group, request.member_id):
             self._turn_away(group, request.member_id, now_ms)
             return refused_join("", ErrorCode.GROUP_MAX_SIZE_REACHED)
         if not group.supports(request.protocol_type, (protocol.name for protocol in request.protocols)):
             return refused_join(request.member_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if request.member_id:
-            return self._join_known(token, group, request, now_ms)
+            return self._join_known(token, group, request, joiner, now_ms)
         if request.group_instance_id is not None:
             return self._join_static(token, group, request, joiner, now_ms)
         return self._join_dynamic(token, group, request, joiner, now_ms)
@@ -180,7 +199,7 @@ class Groups:
     ) -> JoinGroupResponse | None:
         member_id = self._new_member_id(joiner.client_id)
         if not joiner.needs_member_id_first:
-            self._rebalance.add(group, _new_member(member_id, request), request.protocol_type, token, now_ms)
+            self._rebalance.add(group, _new_member(member_id, request, joiner), request.protocol_type, token, now_ms)
             return None
         group.pending[member_id] = None
         session = Timer(group.group_id, TimerKind.SESSION, member_id)
@@ -194,7 +213,7 @@ class Groups:
         member_id = self._new_member_id(request.group_instance_id)
         old = group.static_member(request.group_instance_id)
         if old is None:
-            self._rebalance.add(group, _new_member(member_id, request), request.protocol_type, token, now_ms)
+            self._rebalance.add(group, _new_member(member_id, request, joiner), request.protocol_type, token, now_ms)
             return None
         leader = group.leader
         assert leader is not None
@@ -205,6 +224,8 @@ class Groups:
             self._rebalance.park_join(new, token)
             self._rebalance.prepare_or_go_on(group, f"{member_id} took the place of {old.member_id}", now_ms)
             return None
+        # Else a new coordinator would take the old id for the living one, and fence the new.
+        self._outbox.write([metadata_record(group)])
         reply = joined(group, new)
         if joiner.can_skip_assignment:
             reply.skip_assignment = new.member_id == group.leader
@@ -214,10 +235,10 @@ class Groups:
         return reply
 
     def _join_known(
-        self, token: Token, group: Group, request: JoinGroupRequest, now_ms: int
+        self, token: Token, group: Group, request: JoinGroupRequest, joiner: Joiner, now_ms: int
     ) -> JoinGroupResponse | None:
         if request.member_id in group.pending and request.group_instance_id is None:
-            member = _new_member(request.member_id, request)
+            member = _new_member(request.member_id, request, joiner)
             self._rebalance.add(group, member, request.protocol_type, token, now_ms)
             return None
         refusal = group.check_member(request.member_id, request.group_instance_id)
@@ -266,59 +287,40 @@ class Groups:
             return ErrorCode.NONE
         if member_id in group.pending:
             self._drop_pending(group, member_id)
-            self._rebalance.rest(group, now_ms)
             return ErrorCode.NONE
         refusal = group.check_member(member_id, identity.group_instance_id)
         if not refusal:
             self._rebalance.remove(group, group.members[member_id])
         return refusal
 
-    def _keep(self, group: Group, new: NewOffset) -> ErrorCode:
-        if len(new.committed.metadata) > self._settings.max_offset_metadata_size:
-            return ErrorCode.OFFSET_METADATA_TOO_LARGE
-        group.offsets.setdefault(new.topic, {})[new.partition] = new.committed
-        return ErrorCode.NONE
-
-    def _expire(self, timer: Timer, group: Group, now_ms: int) -> None:
-        if timer.kind is TimerKind.JOIN:
-            self._rebalance.expire_join(group, now_ms)
-        elif timer.kind is TimerKind.SYNC:
-            self._rebalance.expire_sync(group, now_ms)
-        elif timer.kind is TimerKind.FORGET:
-            self._forget(group)
-        elif timer.member_id in group.pending:
-            self._drop_pending(group, timer.member_id)
-            self._rebalance.rest(group, now_ms)
-            self._rebalance.stop_waiting(group, now_ms)
-        else:
-            self._rebalance.expire_session(group, group.members[timer.member_id], now_ms)
-
     def _drop_pending(self, group: Group, member_id: str) -> None:
         if member_id in group.pending:
             del group.pending[member_id]
             self._timers.cancel(Timer(group.group_id, TimerKind.SESSION, member_id))
 
-    def _forget(self, group: Group) -> None:
-        if group.state is State.EMPTY and not group.pending and not group.offsets:
-            group.move_to(State.DEAD)
-            del self._groups[group.group_id]
-
-    def _create(self, group_id: str, now_ms: int) -> Group:
-        group = self._groups[group_id] = Group(group_id)
-        self._rebalance.rest(group, now_ms)
-        return group
+    def _forget(self, group_id: str) -> None:
+        group = self._groups.pop(group_id, None)
+        if group is None:
+            return
+        group.state = State.DEAD
+        for member_id in (*group.members, *group.pending):
+            self._timers.cancel(Timer(group_id, TimerKind.SESSION, member_id))
+        self._timers.cancel(Timer(group_id, TimerKind.JOIN))
+        self._timers.cancel(Timer(group_id, TimerKind.SYNC))
 
     def _new_member_id(self, prefix: str) -> str:
         return f"{prefix[:MAX_PREFIX_LENGTH]}-{UUID(bytes=self._random_bytes(16), version=4)}"
 
 
-def _new_member(member_id: str, request: JoinGroupRequest) -> Member:
+def _new_member(member_id: str, request: JoinGroupRequest, joiner: Joiner) -> Member:
     return Member(
         member_id=member_id,
         instance_id=request.group_instance_id,
         session_timeout_ms=request.session_timeout_ms,
         rebalance_timeout_ms=request.rebalance_timeout_ms,
         protocols=protocols_of(request.protocols),
+        client_id=joiner.client_id,
+        client_host=joiner.client_host,
     )
 
 

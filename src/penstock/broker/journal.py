@@ -1,0 +1,62 @@
+"""A partition of an internal topic as the journal of a coordinator."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import TypeAlias
+
+from penstock.broker.partition import Partition
+from penstock.coordination.decision import Record
+from penstock.model.errors import CoordinatorNotAvailable, ErrorCode, KafkaError, NotCoordinator, UnknownServerError
+from penstock.records import Codec, build_batch, iter_batches
+from penstock.records.record import Record as StoredRecord
+from penstock.world.clock import Clock
+from penstock.world.disk import AsyncDisk
+
+Encode: TypeAlias = Callable[[Record], tuple[bytes, bytes | None]]
+
+MIN_READ_SIZE = 64 * 1024
+
+_REFUSALS: dict[ErrorCode, type[KafkaError]] = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: CoordinatorNotAvailable,
+    ErrorCode.NOT_ENOUGH_REPLICAS: CoordinatorNotAvailable,
+    ErrorCode.REQUEST_TIMED_OUT: CoordinatorNotAvailable,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: NotCoordinator,
+    ErrorCode.KAFKA_STORAGE_ERROR: NotCoordinator,
+}
+"""What a client can do about a write that failed is to look for the coordinator again, or to give up."""
+
+
+class PartitionJournal:
+    def __init__(self, partition: Partition, clock: Clock, encode: Encode, codec: Codec) -> None:
+        self._partition = partition
+        self._clock = clock
+        self._encode = encode
+        self._codec = codec
+
+    def append(self, records: Sequence[Record]) -> int:
+        now_ms = self._clock.now_ms()
+        batch = build_batch([(now_ms, *self._encode(record), ()) for record in records], codec=self._codec)
+        partition = self._partition
+        try:
+            partition.refuse_if_too_few_in_sync()
+            partition.append(batch, allows_zstd=True, now_ms=now_ms)
+        except KafkaError as error:
+            refusal = _REFUSALS.get(error.code, UnknownServerError)
+            raise refusal(f"{partition.name} cannot keep it: {error}") from error
+        return partition.log.end_offset
+
+    def committed_offset(self) -> int:
+        return self._partition.high_watermark
+
+
+async def read_journal(partition: Partition, disk: AsyncDisk, buffer_size: int) -> AsyncIterator[list[StoredRecord]]:
+    """The records of a journal from its beginning, one batch after the other."""
+    log = partition.log
+    offset = log.start_offset
+    while offset < log.end_offset:
+        found = log.read(offset, max(buffer_size, MIN_READ_SIZE), at_least_one_batch=True, upper_offset=log.end_offset)
+        if found is None or not found.size:
+            return
+        for batch in iter_batches(await disk.read(found.file, found.position, found.size)):
+            if not batch.is_control:
+                yield batch.records()
+            offset = batch.next_offset

@@ -1,0 +1,1 @@
+"""Coordinators: decide, append, apply, reply when committed."""

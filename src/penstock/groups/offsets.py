@@ -1,0 +1,125 @@
+"""The offsets that groups have committed: what is kept of each, and when it has been kept long enough."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from penstock.coordination.decision import Record
+from penstock.groups.records import OffsetCommitKey, OffsetCommitValue
+from penstock.protocol.declare import NO_UUID
+
+NEVER = -1
+
+TopicOffsets = Mapping[str, Mapping[int, "CommittedOffset"]]
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedOffset:
+    offset: int
+    leader_epoch: int
+    metadata: str
+    committed_ms: int
+    expires_ms: int = NEVER
+    """Asked for by clients of long ago; others leave it to the broker (KIP-211)."""
+    topic_id: bytes = NO_UUID
+    """Of the topic it was committed for, if the client named it so."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewOffset:
+    topic: str
+    partition: int
+    committed: CommittedOffset
+
+
+class Offsets:
+    """By group, topic and partition; changes by records alone."""
+
+    def __init__(self) -> None:
+        self._by_group: dict[str, dict[str, dict[int, CommittedOffset]]] = {}
+
+    def __len__(self) -> int:
+        return sum(len(partitions) for topics in self._by_group.values() for partitions in topics.values())
+
+    def of(self, group_id: str) -> TopicOffsets:
+        return self._by_group.get(group_id) or {}
+
+    def apply(self, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
+        if value is None:
+            self._forget(key)
+            return
+        committed = CommittedOffset(
+            value.offset,
+            value.leader_epoch,
+            value.metadata,
+            value.commit_timestamp,
+            value.expire_timestamp,
+            value.topic_id,
+        )
+        self._by_group.setdefault(key.group, {}).setdefault(key.topic, {})[key.partition] = committed
+
+    def _forget(self, key: OffsetCommitKey) -> None:
+        topics = self._by_group.get(key.group)
+        partitions = topics.get(key.topic) if topics is not None else None
+        if topics is None or partitions is None:
+            return
+        partitions.pop(key.partition, None)
+        if not partitions:
+            del topics[key.topic]
+            if not topics:
+                del self._by_group[key.group]
+
+    def deletion(self, group_id: str, topic: str, partition: int) -> Record | None:
+        """What ends an offset, if it is there."""
+        if partition not in self.of(group_id).get(topic, {}):
+            return None
+        return Record(OffsetCommitKey(group=group_id, topic=topic, partition=partition), None)
+
+    def deletion_of_group(self, group_id: str) -> list[Record]:
+        return [
+            Record(OffsetCommitKey(group=group_id, topic=topic, partition=partition), None)
+            for topic, partitions in self.of(group_id).items()
+            for partition in partitions
+        ]
+
+    def deletion_of_topic(self, name: str, deleted_ms: int) -> list[Record]:
+        """A topic that is made anew under an old name begins without offsets, and keeps those that come after."""
+        return [
+            Record(OffsetCommitKey(group=group_id, topic=name, partition=partition), None)
+            for group_id, topics in self._by_group.items()
+            for partition, committed in topics.get(name, {}).items()
+            if committed.committed_ms <= deleted_ms
+        ]
+
+    def expired(
+        self, group_id: str, since_ms: Callable[[str, CommittedOffset], int | None], retention_ms: int, now_ms: int
+    ) -> list[Record]:
+        """The ends of offsets kept for long enough; `since_ms` says from when on, None for those still in use."""
+        return [
+            Record(OffsetCommitKey(group=group_id, topic=topic, partition=partition), None)
+            for topic, partitions in self.of(group_id).items()
+            for partition, committed in partitions.items()
+            if _is_expired(committed, since_ms(topic, committed), retention_ms, now_ms)
+        ]
+
+
+def commit_record(group_id: str, new: NewOffset) -> Record:
+    committed = new.committed
+    return Record(
+        OffsetCommitKey(group=group_id, topic=new.topic, partition=new.partition),
+        OffsetCommitValue(
+            offset=committed.offset,
+            leader_epoch=committed.leader_epoch,
+            metadata=committed.metadata,
+            commit_timestamp=committed.committed_ms,
+            expire_timestamp=committed.expires_ms,
+            topic_id=committed.topic_id,
+        ),
+    )
+
+
+def _is_expired(committed: CommittedOffset, since_ms: int | None, retention_ms: int, now_ms: int) -> bool:
+    if since_ms is None:
+        return False
+    if committed.expires_ms != NEVER:
+        return now_ms >= committed.expires_ms
+    return now_ms - since_ms >= retention_ms

@@ -1,0 +1,37 @@
+"""A group coordinator over one real partition of `__consumer_offsets`."""
+
+import asyncio
+from pathlib import Path
+
+from penstock.broker.group_coordinator import GroupCoordinator
+from penstock.broker.partition import Partition
+from penstock.groups import Cluster, GroupMachine, GroupSettings
+from penstock.metadata.image import Image, PartitionState
+from penstock.storage.log_config import LogConfig
+from penstock.world.clock import Clock
+from penstock.world.real import RealEntropy, real_world
+from tests.logs import opened
+
+NODE = 1
+ALONE = Cluster(Image, lambda _: {})
+
+
+def offsets_partition(directory: Path) -> Partition:
+    partition = Partition("__consumer_offsets", bytes(16), 0, opened(directory, LogConfig()))
+    lead(partition, epoch=0)
+    return partition
+
+
+def lead(partition: Partition, *, epoch: int, leader: int = NODE) -> None:
+    partition.follow(PartitionState(0, (NODE,), (NODE,), leader=leader, leader_epoch=epoch), NODE)
+
+
+def coordinator_of(settings: GroupSettings, clock: Clock) -> GroupCoordinator:
+    entropy = RealEntropy()
+    return GroupCoordinator(lambda: GroupMachine(settings, ALONE, entropy.random_bytes), clock, real_world().async_disk)
+
+
+async def loaded(coordinator: GroupCoordinator, partition: Partition) -> None:
+    coordinator.follow(1, {0: partition})
+    while coordinator.is_loading:
+        await asyncio.sleep(0.001)
