@@ -124,6 +124,8 @@ class GroupCoordinator:
         self._disk = disk
         self._shards: dict[int, HostedShard] = {}
         self._partition_count = 0
+        self.failed_partitions = 0
+        self.load_times_ms: list[int] = []
         self._loading: asyncio.Task[None] | None = None
         # Sessions must not end because somebody sets the clock, and what is written down must be the time of day.
         self._start_ms = clock.now_ms() - clock.monotonic_ms()
@@ -131,8 +133,12 @@ class GroupCoordinator:
         self.codec = Codec.NONE
 
     @property
+    def loading_partitions(self) -> int:
+        return sum(not shard.is_loaded for shard in self._shards.values())
+
+    @property
     def is_loading(self) -> bool:
-        return any(not shard.is_loaded for shard in self._shards.values())
+        return self.loading_partitions > 0
 
     def machines(self) -> list[GroupMachine]:
         return [shard.machine for shard in self._shards.values() if shard.is_loaded]
@@ -199,12 +205,15 @@ class GroupCoordinator:
 
     async def _load(self) -> None:
         while (shard := next((one for one in self._shards.values() if not one.is_loaded), None)) is not None:
+            begun_ms = self._clock.monotonic_ms()
             try:
                 await shard.load(self._disk, self.load_buffer_size)
+                self.load_times_ms.append(self._clock.monotonic_ms() - begun_ms)
             except (OSError, RecordsError, CodecError) as error:
                 # Groups that hash to it stay away until somebody mends the log; the others are served.
                 logger.error("cannot load coordinator partition=%s reason=%r", shard.partition.name, str(error))
                 self._shards = {index: one for index, one in self._shards.items() if one is not shard}
+                self.failed_partitions += 1
 
     def _now_ms(self) -> int:
         return self._start_ms + self._clock.monotonic_ms()

@@ -5,6 +5,7 @@
 """
 
 from penstock.groups.classic import ClassicGroups, Joiner
+from penstock.groups.counts import GroupCounts
 from penstock.groups.group import Group, State
 from penstock.groups.machine import Cluster, GroupMachine
 from penstock.groups.offsets import CommittedOffset, NewOffset, TopicOffsets
@@ -15,6 +16,7 @@ __all__ = [
     "Cluster",
     "CommittedOffset",
     "Group",
+    "GroupCounts",
     "GroupMachine",
     "GroupSettings",
     "Joiner",

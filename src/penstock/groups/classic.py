@@ -7,6 +7,7 @@ from uuid import UUID
 
 from penstock.coordination.shard import Outbox, Token
 from penstock.coordination.timers import Timers
+from penstock.groups.counts import GroupCounts
 from penstock.groups.group import Group, State
 from penstock.groups.group_records import group_from, metadata_record
 from penstock.groups.member import Member, protocols_of
@@ -50,13 +51,18 @@ class ClassicGroups:
     """
 
     def __init__(
-        self, settings: GroupSettings, random_bytes: Callable[[int], bytes], timers: Timers[Any], outbox: Outbox
+        self,
+        settings: GroupSettings,
+        random_bytes: Callable[[int], bytes],
+        timers: Timers[Any],
+        outbox: Outbox,
+        counts: GroupCounts,
     ) -> None:
         self._settings = settings
         self._random_bytes = random_bytes
         self._timers = timers
         self._outbox = outbox
-        self._rebalance = Rebalance(settings, timers, outbox)
+        self._rebalance = Rebalance(settings, timers, outbox, counts)
         self._groups: dict[str, Group] = {}
         self._is_loading = True
 

@@ -13,11 +13,12 @@ from penstock.coordination.timers import Timers
 from penstock.groups import group_records
 from penstock.groups.classic import ClassicGroups, Joiner
 from penstock.groups.consumer import Client, Committer, ConsumerGroups, ConsumerTimer
+from penstock.groups.counts import GroupCounts
 from penstock.groups.describing import described, listed, unknown
 from penstock.groups.group import CONSUMER, Group, State
 from penstock.groups.offsets import CommittedOffset, NewOffset, Offsets, commit_record
 from penstock.groups.rebalance import Timer
-from penstock.groups.records import GroupMetadataKey, OffsetCommitKey
+from penstock.groups.records import ConsumerGroupMetadataKey, GroupMetadataKey, OffsetCommitKey
 from penstock.groups.settings import GroupSettings
 from penstock.metadata.image import Image
 from penstock.model.errors import ErrorCode
@@ -58,12 +59,15 @@ class Cluster:
 class GroupMachine:
     """Every operation answers its token, now or later, through the outbox."""
 
-    def __init__(self, settings: GroupSettings, cluster: Cluster, random_bytes: Callable[[int], bytes]) -> None:
+    def __init__(
+        self, settings: GroupSettings, cluster: Cluster, random_bytes: Callable[[int], bytes], counts: GroupCounts
+    ) -> None:
         self._settings = settings
+        self._counts = counts
         self._cluster = cluster
         self.outbox = Outbox()
         self._timers: Timers[Any] = Timers()
-        self.classic = ClassicGroups(settings, random_bytes, self._timers, self.outbox)
+        self.classic = ClassicGroups(settings, random_bytes, self._timers, self.outbox, counts)
         self.consumer = ConsumerGroups(
             settings.consumer, self._timers, random_bytes, cluster.image, cluster.group_config, self.classic.find
         )
@@ -99,7 +103,7 @@ class GroupMachine:
         if isinstance(timer, Timer):
             self.classic.expire(timer, now_ms)
         elif isinstance(timer, ConsumerTimer):
-            self.outbox.write(self.consumer.expire(timer, now_ms))
+            self._write_consumer(self.consumer.expire(timer, now_ms))
         elif timer is Upkeep.CHORES:
             self._do_chores(now_ms)
         else:
@@ -135,6 +139,7 @@ class GroupMachine:
             return
         codes = [self._check_size(one) for one in new]
         kept = [commit_record(request.group_id, one) for one, code in zip(new, codes) if not code]
+        self._counts.offset_commits += len(kept)
         self.outbox.write(kept)
         self.outbox.answer(token, codes)
 
@@ -162,6 +167,7 @@ class GroupMachine:
             codes.append(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_used else ErrorCode.NONE)
             deletion = None if is_used else self.offsets.deletion(group_id, topic, partition)
             if deletion is not None:
+                self._counts.offset_deletions += 1
                 self.outbox.write([deletion])
         self.outbox.answer(token, codes)
 
@@ -183,7 +189,7 @@ class GroupMachine:
         self, token: Token, request: ConsumerGroupHeartbeatRequest, client: Client, now_ms: int
     ) -> None:
         decision = self.consumer.heartbeat(request, client, now_ms)
-        self.outbox.write(decision.records)
+        self._write_consumer(decision.records)
         self.outbox.answer(token, decision.reply)
 
     def consumer_describe(self, token: Token, group_id: str, now_ms: int) -> None:
@@ -214,6 +220,11 @@ class GroupMachine:
         self._chores += [partial(self.offsets.deletion_of_topic, name, now_ms) for name in names]
         self._do_chores(now_ms)
 
+    def _write_consumer(self, records: Sequence[Record]) -> None:
+        for one in records:
+            self._counts.consumer_rebalances += isinstance(one.key, ConsumerGroupMetadataKey) and one.value is not None
+        self.outbox.write(records)
+
     def _has_group(self, group_id: str) -> bool:
         return self.classic.find(group_id) is not None or group_id in self.consumer.groups
 
@@ -243,6 +254,7 @@ class GroupMachine:
             if len(records) <= CHORE_SIZE:
                 self._chores.popleft()
             self.outbox.write(records[:CHORE_SIZE])
+            self._counts.offset_expirations += sum(isinstance(one.key, OffsetCommitKey) for one in records[:CHORE_SIZE])
             written += len(records)
         if self._chores:
             self._timers.set(Upkeep.CHORES, now_ms + CHORE_INTERVAL_MS)

@@ -36,9 +36,10 @@ class Offsets:
 
     def __init__(self) -> None:
         self._by_group: dict[str, dict[str, dict[int, CommittedOffset]]] = {}
+        self._count = 0
 
     def __len__(self) -> int:
-        return sum(len(partitions) for topics in self._by_group.values() for partitions in topics.values())
+        return self._count
 
     def of(self, group_id: str) -> TopicOffsets:
         return self._by_group.get(group_id) or {}
@@ -55,14 +56,16 @@ class Offsets:
             value.expire_timestamp,
             value.topic_id,
         )
-        self._by_group.setdefault(key.group, {}).setdefault(key.topic, {})[key.partition] = committed
+        partitions = self._by_group.setdefault(key.group, {}).setdefault(key.topic, {})
+        self._count += key.partition not in partitions
+        partitions[key.partition] = committed
 
     def _forget(self, key: OffsetCommitKey) -> None:
         topics = self._by_group.get(key.group)
         partitions = topics.get(key.topic) if topics is not None else None
         if topics is None or partitions is None:
             return
-        partitions.pop(key.partition, None)
+        self._count -= partitions.pop(key.partition, None) is not None
         if not partitions:
             del topics[key.topic]
             if not topics:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from penstock.coordination.shard import Outbox, Token
 from penstock.coordination.timers import Timers
+from penstock.groups.counts import GroupCounts
 from penstock.groups.group import Group, InitialDelay, State
 from penstock.groups.group_records import metadata_record
 from penstock.groups.member import Member
@@ -37,8 +38,9 @@ class Timer(NamedTuple):
 class Rebalance:
     """The phases of a rebalance, the same for every group."""
 
-    def __init__(self, settings: GroupSettings, timers: Timers[Any], outbox: Outbox) -> None:
+    def __init__(self, settings: GroupSettings, timers: Timers[Any], outbox: Outbox, counts: GroupCounts) -> None:
         self._settings = settings
+        self._counts = counts
         self._timers = timers
         self._outbox = outbox
 
@@ -139,6 +141,7 @@ class Rebalance:
         for member in group.members.values():
             member.assignment = assignments.get(member.member_id, b"")
             self._propagate(group, member, synced(group, member), now_ms)
+        self._counts.classic_rebalances += 1
         self._outbox.write([metadata_record(group)])
         self._outbox.undo.append(lambda now_ms: self._take_back(group, now_ms))
 

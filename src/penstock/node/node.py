@@ -9,6 +9,7 @@ from penstock.broker.broker_config import BrokerConfig, log_config
 from penstock.broker.dispatch import Dispatcher
 from penstock.broker.gauges import RECOVERY, RUNNING, SHUTTING_DOWN, STARTING, register_broker_gauges
 from penstock.broker.group_coordinator import GroupCoordinator
+from penstock.broker.group_gauges import register_group_gauges
 from penstock.broker.handlers import HANDLERS
 from penstock.broker.metrics import BrokerMetrics
 from penstock.broker.route import routes_of
@@ -16,7 +17,7 @@ from penstock.broker.settings import Identity, group_settings
 from penstock.controller.adoption import AdoptRequest, SkipProducerIdsRequest
 from penstock.controller.decision import Defaults
 from penstock.doors.local import LocalDoor
-from penstock.groups import Cluster, GroupMachine
+from penstock.groups import Cluster, GroupCounts, GroupMachine
 from penstock.metadata.door import DoorError
 from penstock.metadata.image import GROUP, Image
 from penstock.model.config import ConfigError
@@ -244,12 +245,14 @@ class Node:
     def _group_coordinator(self) -> GroupCoordinator:
         world, config = self._world, self._config
         settings = group_settings(config)
+        counts = GroupCounts()
         cluster = Cluster(self._image, lambda group_id: self._image().config_of(GROUP, group_id))
         coordinator = GroupCoordinator(
-            lambda: GroupMachine(settings, cluster, world.entropy.random_bytes), world.clock, world.async_disk
+            lambda: GroupMachine(settings, cluster, world.entropy.random_bytes, counts), world.clock, world.async_disk
         )
         coordinator.load_buffer_size = config["offsets.load.buffer.size"]
         coordinator.codec = Codec(config["offsets.topic.compression.codec"])
+        register_group_gauges(self._registry, coordinator, counts)
         return coordinator
 
     async def _bind(self, broker: Broker) -> Listener:

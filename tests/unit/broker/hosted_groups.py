@@ -5,7 +5,7 @@ from pathlib import Path
 
 from penstock.broker.group_coordinator import GroupCoordinator
 from penstock.broker.partition import Partition
-from penstock.groups import Cluster, GroupMachine, GroupSettings
+from penstock.groups import Cluster, GroupCounts, GroupMachine, GroupSettings
 from penstock.metadata.image import Image, PartitionState
 from penstock.storage.log_config import LogConfig
 from penstock.world.clock import Clock
@@ -28,7 +28,9 @@ def lead(partition: Partition, *, epoch: int, leader: int = NODE) -> None:
 
 def coordinator_of(settings: GroupSettings, clock: Clock) -> GroupCoordinator:
     entropy = RealEntropy()
-    return GroupCoordinator(lambda: GroupMachine(settings, ALONE, entropy.random_bytes), clock, real_world().async_disk)
+    return GroupCoordinator(
+        lambda: GroupMachine(settings, ALONE, entropy.random_bytes, GroupCounts()), clock, real_world().async_disk
+    )
 
 
 async def loaded(coordinator: GroupCoordinator, partition: Partition) -> None:

@@ -20,9 +20,11 @@ from penstock.broker.gauges import (
     PartitionFigures,
     register_broker_gauges,
 )
+from penstock.broker.group_gauges import register_group_gauges
 from penstock.broker.metrics import TOPIC_METERS, BrokerMetrics
 from penstock.broker.response_errors import error_counter
 from penstock.broker.route import Request, Route
+from penstock.groups import CommittedOffset, GroupCounts, GroupSettings, NewOffset
 from penstock.model.errors import ErrorCode
 from penstock.model.metrics import Registry, Value
 from penstock.net.connection import ServerConnection
@@ -36,7 +38,10 @@ from penstock.protocol.messages.add_partitions_to_txn import (
 )
 from penstock.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from penstock.protocol.messages.offset_commit import OffsetCommitRequest
 from penstock.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
+from penstock.world.real import RealClock
+from tests.unit.broker.hosted_groups import coordinator_of, loaded, offsets_partition
 
 PAGE = Path(__file__).parents[3] / "docs" / "metrics.md"
 TOPICS = "kafka.server:type=BrokerTopicMetrics,name="
@@ -324,6 +329,27 @@ def test_counts_of_partitions_are_of_those_led_here() -> None:
     assert beans["kafka.controller:type=KafkaController,name=ActiveControllerCount"]["Value"] == 1
 
 
+def test_groups_and_offsets_are_counted(tmp_path: Path) -> None:
+    async def main() -> None:
+        registry, counts = Registry(), GroupCounts(offset_commits=7)
+        coordinator = coordinator_of(GroupSettings(), RealClock())
+        register_group_gauges(registry, coordinator, counts)
+        await loaded(coordinator, offsets_partition(tmp_path))
+        request = OffsetCommitRequest(group_id="g", member_id="", topics=[])
+        new = [NewOffset("t", index, CommittedOffset(1, 0, "", 0)) for index in range(3)]
+        await coordinator.submit("g", lambda machine, token, now_ms: machine.commit(token, request, 9, new, now_ms))
+        beans = {reading.name: reading.attributes for reading in registry.collect()}
+        manager = "kafka.server:type=GroupMetadataManager,name="
+        assert [beans[manager + name]["Value"] for name in ("NumOffsets", "NumGroups", "NumGroupsEmpty")] == [3, 1, 1]
+        of_all = "kafka.server:type=group-coordinator-metrics"
+        assert beans[of_all]["offset-commit-count"] == 7
+        assert beans[f"{of_all},state=active"]["num-partitions"] == 1
+        assert beans[f"{of_all},protocol=classic"]["group-count"] == 1
+        coordinator.close()
+
+    asyncio.run(main())
+
+
 # The page
 
 
@@ -331,6 +357,7 @@ def test_the_page_of_metrics_names_all_of_them_and_no_others() -> None:
     registry = Registry()
     metrics = BrokerMetrics(registry, now_ms=0)
     register_broker_gauges(registry, View())
+    register_group_gauges(registry, coordinator_of(GroupSettings(), RealClock()), GroupCounts())
     for counter in TOPIC_METERS:
         setattr(metrics.topic("t"), counter, 1)
     metrics.apis[ApiKey.PRODUCE].record(9, 10, 1_000, None)

@@ -5,7 +5,17 @@ from itertools import count
 from typing import Any, cast
 
 from penstock.coordination.shard import Shard
-from penstock.groups import Cluster, CommittedOffset, Group, GroupMachine, GroupSettings, Joiner, NewOffset, State
+from penstock.groups import (
+    Cluster,
+    CommittedOffset,
+    Group,
+    GroupCounts,
+    GroupMachine,
+    GroupSettings,
+    Joiner,
+    NewOffset,
+    State,
+)
 from penstock.metadata.image import Image
 from penstock.model.errors import ErrorCode
 from penstock.protocol.messages.heartbeat import HeartbeatRequest
@@ -33,6 +43,7 @@ class Coordinator:
     def __init__(self, settings: GroupSettings | None = None, journal: MemoryJournal | None = None) -> None:
         self._chance = count(1)
         self._tokens = count(1)
+        self.counts = GroupCounts()
         self._settings = settings or GroupSettings()
         self.now_ms = 1_000_000
         self.replies: dict[int, Any] = {}
@@ -41,7 +52,9 @@ class Coordinator:
 
     def load(self) -> None:
         """Begin anew with what the journal holds, as another coordinator would."""
-        machine = GroupMachine(self._settings, ALONE, lambda size: next(self._chance).to_bytes(size, "big"))
+        machine = GroupMachine(
+            self._settings, ALONE, lambda size: next(self._chance).to_bytes(size, "big"), self.counts
+        )
         self.shard = Shard(machine, self.journal)
         for record in self.journal.records():
             self.shard.load(record)
