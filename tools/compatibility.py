@@ -17,11 +17,12 @@ NOTES = {
     ApiKey.CREATE_TOPICS: "Replication factor 1: there is one broker.",
     ApiKey.INIT_PRODUCER_ID: "Idempotent producers; a transactional id gets TRANSACTIONAL_ID_AUTHORIZATION_FAILED.",
     ApiKey.API_VERSIONS: "Of the features, `metadata.version`.",
-    ApiKey.DESCRIBE_CONFIGS: "Topics and brokers; other resources get INVALID_REQUEST.",
-    ApiKey.ALTER_CONFIGS: "See DescribeConfigs.",
+    ApiKey.DESCRIBE_CONFIGS: "Topics, groups, brokers and their loggers; other resources get INVALID_REQUEST.",
+    ApiKey.ALTER_CONFIGS: "Topics, groups and brokers, as Apache.",
     ApiKey.INCREMENTAL_ALTER_CONFIGS: "See DescribeConfigs.",
     ApiKey.UNREGISTER_BROKER: "A broker that is alive is refused (INVALID_REQUEST).",
     ApiKey.LIST_GROUPS: "Classic and consumer groups.",
+    ApiKey.LIST_CONFIG_RESOURCES: "Nothing of client metrics, which are not served.",
 }
 
 HEAD = """\
@@ -72,7 +73,7 @@ An API that is not served is not advertised, and a request for it closes the con
 | the first FindCoordinator for a group | COORDINATOR_NOT_AVAILABLE while `__consumer_offsets` is made | answered when it is there |
 | `MetadataHash` in records of consumer groups (KIP-1101) | XXH3 | BLAKE2b; a group that moves between the two sees one rebalance |
 | CreateTopics and its kin | answered when the controller has decided | answered when this broker also shows it |
-| quotas, ACLs, transactions, client metrics, log levels over the wire | served | not served yet |
+| quotas, ACLs, transactions, client metrics | served | not served yet |
 """
 
 

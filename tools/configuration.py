@@ -9,7 +9,7 @@ from penstock.cli.serve import DEFAULTS
 from penstock.model.broker_keys import BROKER_KEYS, NODE_KEYS
 from penstock.model.config import Key
 from penstock.model.group_keys import GROUP_KEYS
-from penstock.model.key_meanings import BROKER_MEANINGS, NOTES, topic_meaning
+from penstock.model.key_meanings import BROKER_MEANINGS, NOTES, group_meaning, topic_meaning
 from penstock.model.legacy_keys import LEGACY_KEYS
 from penstock.model.topic_keys import TOPIC_KEYS
 
@@ -69,8 +69,14 @@ Of the time before Kafka 4:
 """
 
 GROUPS = """
-Of groups (known, not served yet):
+## Keys of groups
 
+All of them can be set for a group at any time, before it has members too, and count at once. The default is that of the
+broker's key, and what that holds counts where a group says nothing. The broker bounds what a group may choose with the
+keys `group.*.min.*` and `group.*.max.*`; a session timeout must be greater than the heartbeat interval beside it.
+
+| key | type | default | range | broker's key | meaning |
+| --- | --- | --- | --- | --- | --- |
 """
 
 
@@ -84,14 +90,14 @@ def page() -> str:
             *(_row(key, key.dynamic, BROKER_MEANINGS[key.name]) for key in effective),
             TOPICS,
             *(_row(key, _code(key.broker_default), topic_meaning(key.name)) for key in TOPIC_KEYS),
+            GROUPS,
+            *(_row(key, _code(key.broker_default), group_meaning(key.name)) for key in GROUP_KEYS),
             NOTED,
             *(f"| {_names_with(note)} | {note} |\n" for note in dict.fromkeys(NOTES.values())),
             REST,
             _names(silent),
             LEGACY,
             _names(dropped),
-            GROUPS,
-            _names(GROUP_KEYS),
         )
     )
 

@@ -167,3 +167,17 @@ def test_kafka_python_creates_describes_and_deletes(broker: BrokerProcess) -> No
         assert "python" not in admin.list_topics()
     finally:
         admin.close()
+
+
+def test_a_group_is_configured_before_anybody_knows_it(own_broker: BrokerProcess) -> None:
+    admin = AdminClient({"bootstrap.servers": own_broker.bootstrap})
+    group = ("group", "told")
+    heartbeat = "consumer.heartbeat.interval.ms"
+    assert config(admin, ConfigResource(*group), heartbeat) == ("5000", 5)
+    assert set_config(admin, ConfigResource(*group), heartbeat, "6000") is None
+    assert set_config(admin, ConfigResource(*group), heartbeat, "4999") == "INVALID_CONFIG"
+    own_broker.kill()
+    own_broker.start()
+    assert config(admin, ConfigResource(*group), heartbeat) == ("6000", 8)
+    assert set_config(admin, ConfigResource(*group), heartbeat, None) is None
+    assert config(admin, ConfigResource(*group), heartbeat) == ("5000", 5)

@@ -44,6 +44,7 @@ SETTINGS = {
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
     "offsets.topic.num.partitions": 1,
     "offsets.topic.replication.factor": 1,
+    "group.initial.rebalance.delay.ms": 0,
     "transaction.state.log.num.partitions": 1,
     "transaction.state.log.replication.factor": 1,
     "transaction.state.log.min.isr": 1,

@@ -52,7 +52,7 @@ class ClassicPlayer:
             instance=options.get("instance"),
             protocols={one: f"{one} of {name}".encode() for one in options.get("protocols", "range").split(",")},
             protocol_type=options.get("type", "consumer"),
-            joiner=Joiner(name, "/127.0.0.1", needs_member_id_first=is_new, can_skip_assignment=is_new),
+            joiner=Joiner(name, "/127.0.0.1", 9 if is_new else 3),
             session_ms=_time(options.get("session", "10s")),
             rebalance_ms=_time(options.get("rebalance", "60s")),
         )

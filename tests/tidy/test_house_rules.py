@@ -15,7 +15,8 @@ import pytest
 from penstock.broker.handlers import HANDLERS
 from penstock.broker.route import routes_of
 from penstock.model.broker_keys import NODE_KEYS
-from penstock.model.key_meanings import BROKER_MEANINGS, NO_EFFECT, NOTES, TOPIC_MEANINGS
+from penstock.model.group_keys import GROUP_KEYS
+from penstock.model.key_meanings import BROKER_MEANINGS, GROUP_MEANINGS, NO_EFFECT, NOTES, TOPIC_MEANINGS
 from penstock.model.topic_keys import TOPIC_KEYS
 from penstock.node.settings import SERVED_KEYS
 from penstock.protocol.api import ApiKey, stable_versions
@@ -122,19 +123,20 @@ def test_every_meaning_is_of_a_known_key() -> None:
     assert known >= SERVED_KEYS
     assert known >= set(NOTES)
     assert {key.name for key in TOPIC_KEYS} >= set(TOPIC_MEANINGS)
+    assert {key.name for key in GROUP_KEYS} >= set(GROUP_MEANINGS)
 
 
 def test_a_key_has_an_effect_or_a_note_that_it_has_none() -> None:
     assert not SERVED_KEYS & set(NOTES)
     for note in NOTES.values():
         assert note.startswith(NO_EFFECT.removesuffix(".")), note
-    for meaning in (*BROKER_MEANINGS.values(), *TOPIC_MEANINGS.values(), *NOTES.values()):
+    for meaning in (*BROKER_MEANINGS.values(), *TOPIC_MEANINGS.values(), *GROUP_MEANINGS.values(), *NOTES.values()):
         assert meaning.endswith("."), meaning
 
 
 def test_every_key_is_on_the_configuration_page() -> None:
     documented = (ROOT / "docs" / "configuration.md").read_text()
-    for key in (*NODE_KEYS, *TOPIC_KEYS):
+    for key in (*NODE_KEYS, *TOPIC_KEYS, *GROUP_KEYS):
         assert f"`{key.name}`" in documented, key.name
 
 

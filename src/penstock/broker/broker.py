@@ -9,13 +9,14 @@ from penstock.broker.delayed import DelayedOperations
 from penstock.broker.fetch_sessions import FetchSessions
 from penstock.broker.flushing import Flushing
 from penstock.broker.group_coordinator import GroupCoordinator
+from penstock.broker.group_warnings import warn_of_group_settings
 from penstock.broker.metrics import BrokerMetrics
 from penstock.broker.partition import Partition
 from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.replicas import HostedTopic, Replicas
 from penstock.broker.settings import Identity, broker_settings
 from penstock.metadata.delta import Delta
-from penstock.metadata.image import BROKER, TOPIC, Image, Resource
+from penstock.metadata.image import BROKER, GROUP, TOPIC, Image, Resource
 from penstock.model.errors import NotLeaderOrFollower, UnknownTopicId, UnknownTopicOrPartition
 from penstock.model.hashes import uuid_to_text
 from penstock.model.topics import CONSUMER_OFFSETS
@@ -87,6 +88,9 @@ class Broker:
         self.image = image
         self.follow_groups()
         _log_changes(delta, image)
+        for kind, name in delta.touched_configs:
+            if kind == GROUP:
+                warn_of_group_settings(self.config, name, image.config_of(GROUP, name))
         removed = [topic.name for topic in delta.removed_topics.values()]
         for name in removed:
             self.metrics.forget_topic(name)
@@ -158,4 +162,4 @@ def _log_changes(delta: Delta, image: Image) -> None:
         logger.info("configured %s=%s settings=%s", _KINDS.get(resource.type), resource.name, settings)
 
 
-_KINDS = {TOPIC: "topic", BROKER: "broker"}
+_KINDS = {TOPIC: "topic", BROKER: "broker", GROUP: "group"}

@@ -1,4 +1,4 @@
-"""What DescribeConfigs says of a topic, a group, a broker, and the default of all brokers."""
+"""What DescribeConfigs says of a topic, a group, a broker, its loggers, and the default of all brokers."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from typing import TypeAlias
 from penstock.broker.broker_config import NOTHING, BrokerConfig, inherited_value, own_value
 from penstock.model.config import Dynamic, Key
 from penstock.model.group_keys import GROUP_KEYS
-from penstock.model.key_meanings import NO_EFFECT, broker_meaning, topic_meaning
+from penstock.model.key_meanings import NO_EFFECT, broker_meaning, group_meaning, topic_meaning
 from penstock.model.topic_keys import TOPIC_KEYS
 
 UNKNOWN_TYPE = 0
@@ -46,6 +46,7 @@ class Source(IntEnum):
     CLUSTER = 3
     STATIC = 4
     DEFAULT = 5
+    LOGGER = 6
     GROUP = 8
 
 
@@ -96,7 +97,7 @@ def group_entries(
 ) -> list[ConfigEntry]:
     """The group's keys, all or those named."""
     return [
-        _inheriting_entry(broker, key, overrides, Source.GROUP, NO_EFFECT)
+        _inheriting_entry(broker, key, overrides, Source.GROUP, group_meaning(key.name))
         for key in GROUP_KEYS
         if _is_wanted(key.name, names)
     ]
@@ -120,6 +121,15 @@ def broker_entries(
     return [
         _broker_entry(broker, name, levels, actual, has_default=not is_cluster_default)
         for name in sorted(listed)
+        if _is_wanted(name, names)
+    ]
+
+
+def logger_entries(levels: Mapping[str, str], names: Collection[str] | None = None) -> list[ConfigEntry]:
+    """The level of each logger, all or those named."""
+    return [
+        ConfigEntry(name, level, False, Source.LOGGER, False, (), UNKNOWN_TYPE, "")
+        for name, level in levels.items()
         if _is_wanted(name, names)
     ]
 

@@ -9,9 +9,12 @@ from struct import error as StructError  # noqa: N812 - a class, named as one
 from typing import Any
 
 from penstock.broker.broker import Broker
+from penstock.broker.familiar import FamiliarRequests
+from penstock.broker.familiar_fetch import FamiliarFetch
+from penstock.broker.familiar_produce import FamiliarProduce
 from penstock.broker.metrics import BrokerMetrics
 from penstock.broker.route import Request, Route
-from penstock.model.errors import ErrorCode
+from penstock.model.errors import ErrorCode, KafkaError
 from penstock.model.metrics import Registry
 from penstock.net.connection import CloseConnection, Reply, ServerConnection
 from penstock.protocol.api import ApiKey, request_class, response_class
@@ -24,6 +27,11 @@ from penstock.protocol.messages.api_versions import ApiVersion, ApiVersionsRespo
 BAD_BYTES = (CodecError, StructError, IndexError, ValueError, OverflowError)
 """What decoding raises for bytes that are no request."""
 
+FAMILIAR: dict[int, type[FamiliarFetch] | type[FamiliarProduce]] = {
+    kind.api: kind for kind in (FamiliarFetch, FamiliarProduce)
+}
+
+_VERSIONED_KEY = Packed(">hh")
 _response_header = Packed(">i").pack
 
 
@@ -38,6 +46,7 @@ class Lane:
     header_end: bytes
     """What follows the correlation id in the response's header."""
     handle: Callable[[Any, Request], Any]
+    familiar: FamiliarRequests[Any] | None
 
 
 class Dispatcher:
@@ -47,6 +56,8 @@ class Dispatcher:
         self._api_metrics = (metrics or BrokerMetrics(Registry(), broker.clock.monotonic_ms())).apis
         self._perf_ns = broker.clock.perf_ns
         self._lanes: dict[tuple[int, int], Lane] = {}
+        self._familiar: dict[bytes, FamiliarRequests[Any]] = {}
+        """By the first four bytes of a frame: the API's key and its version."""
 
     def warm(self, api_keys: Iterable[ApiKey]) -> None:
         """Compile the codecs of the newest versions before the first client pays for it."""
@@ -55,6 +66,15 @@ class Dispatcher:
 
     def __call__(self, frame: memoryview, connection: ServerConnection) -> "Reply | asyncio.Future[Reply]":
         started_ns = self._perf_ns()
+        familiar = self._familiar.get(frame[:4].tobytes())
+        refusal: KafkaError | None = None
+        if familiar is not None:
+            try:
+                reply = familiar.answer(frame, started_ns)
+                if reply is not None:
+                    return reply
+            except KafkaError as error:
+                refusal = error
         try:
             header = decode_request_header(frame)
             lane = self._lanes.get((header.api_key, header.api_version))
@@ -71,7 +91,13 @@ class Dispatcher:
         except BAD_BYTES as error:
             raise CloseConnection(str(error)) from error
         request = Request(header.api_version, header.client_id, connection.peer, self._broker, self._routes)
-        handled = lane.handle(message, request)
+        if refusal is not None:
+            assert familiar is not None
+            handled = familiar.refuse(message, request, refusal)
+        else:
+            if lane.familiar is not None:
+                lane.familiar.learn(frame, header.client_id, message)
+            handled = lane.handle(message, request)
         # A message is never awaitable, and `isawaitable` costs as much as all our counting.
         if not isinstance(handled, Message) and inspect.isawaitable(handled):
             return asyncio.ensure_future(
@@ -91,8 +117,17 @@ class Dispatcher:
             encode=encoder_of(response_class(route.api_key), version),
             header_end=b"\0" if has_tags else b"",
             handle=route.handle,
+            familiar=self._open_familiar(route.api_key, version),
         )
         return lane
+
+    def _open_familiar(self, api_key: int, version: int) -> FamiliarRequests[Any] | None:
+        kind = FAMILIAR.get(api_key)
+        if kind is None or version not in kind.versions:
+            return None
+        familiar = kind(self._broker, self._api_metrics, version)
+        self._familiar[_VERSIONED_KEY.pack(api_key, version)] = familiar
+        return familiar
 
     async def _reply_later(
         self, lane: Lane, header: RequestHeader, handled: Awaitable[Any], size: int, started_ns: int, parked_ns: int

@@ -1,219 +1,31 @@
-"""Drives the coordinators of groups: one for each partition of `__consumer_offsets` that this broker leads."""
+"""The coordinators of groups: one for each partition of `__consumer_offsets` that this broker leads."""
 
-import asyncio
-import logging
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol, cast
+from collections.abc import Callable, Iterable
 
-from penstock.broker.journal import PartitionJournal, read_journal
-from penstock.broker.partition import Partition
-from penstock.coordination.shard import Shard, Token
-from penstock.groups import GroupMachine
+from penstock.broker.coordinators import Coordinator
+from penstock.broker.flushing import Flushing
+from penstock.groups import GroupMachine, GroupSettings
 from penstock.groups.records import decode, encode
-from penstock.model.errors import CoordinatorLoadInProgress, NotCoordinator
-from penstock.model.hashes import coordinator_partition
-from penstock.protocol.errors import CodecError
-from penstock.records import Codec, RecordsError
 from penstock.world.clock import Clock
 from penstock.world.disk import AsyncDisk
 
-logger = logging.getLogger(__name__)
 
-RECORDS_AT_ONCE = 1_000
-"""Replayed before others get a turn of the loop."""
-
-
-class Operation(Protocol):
-    """What a request asks of the machine of its group; the token is answered now or later."""
-
-    def __call__(self, machine: GroupMachine, token: Token, now_ms: int) -> None: ...
-
-
-class HostedShard:
-    """A shard on the event loop: futures for those who wait, one timer for the nearest deadline."""
-
-    def __init__(self, shard: Shard[GroupMachine], partition: Partition, now_ms: Callable[[], int]) -> None:
-        self.partition = partition
-        self.leader_epoch = partition.leader_epoch
-        self.is_loaded = False
-        self.is_closed = False
-        self._shard = shard
-        self._now_ms = now_ms
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_ms = 0
-
-    @property
-    def machine(self) -> GroupMachine:
-        return self._shard.machine
-
-    async def load(self, disk: AsyncDisk, buffer_size: int) -> None:
-        count = 0
-        async for records in read_journal(self.partition, disk, buffer_size):
-            for stored in records:
-                record = None if stored.key is None else decode(stored.key, stored.value)
-                if record is not None:
-                    self._shard.load(record)
-                count += 1
-                if count % RECORDS_AT_ONCE == 0:
-                    await asyncio.sleep(0)
-        if self.is_closed:
-            return
-        self._shard.finish_loading(self.partition.log.end_offset, self._now_ms())
-        self.is_loaded = True
-        self.partition.watch(self._on_change)
-        self._settle()
-        if count:
-            logger.info("loaded coordinator partition=%s records=%d", self.partition.name, count)
-
-    def run(self, operation: Callable[[GroupMachine], None]) -> None:
-        self._shard.run(operation, self._now_ms())
-        self._settle()
-
-    def close(self) -> None:
-        """Answer all who wait: the coordinator is another, or will be."""
-        self.is_closed = True
-        self.partition.unwatch(self._on_change)
-        self._shard.resign()
-        self._send_output()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _on_change(self, _partition: Partition, _size: int) -> None:
-        self._shard.advance()
-        self._send_output()
-
-    def _settle(self) -> None:
-        self._send_output()
-        self._set_timer()
-
-    def _send_output(self) -> None:
-        for token, reply in self._shard.take_output():
-            future = cast("asyncio.Future[Any]", token)
-            if future.done():
-                # Its client has gone away.
-                continue
-            if isinstance(reply, Exception):
-                future.set_exception(reply)
-            else:
-                future.set_result(reply)
-
-    def _set_timer(self) -> None:
-        """Deadlines mostly move back: then the timer fires for nothing and is set again."""
-        deadline_ms = self._shard.machine.deadline_ms()
-        if deadline_ms is None or (self._timer is not None and self._timer_ms <= deadline_ms):
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        delay_ms = max(deadline_ms - self._now_ms(), 0)
-        self._timer_ms = deadline_ms
-        self._timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self._on_timer)
-
-    def _on_timer(self) -> None:
-        self._timer = None
-        self._shard.expire(self._now_ms())
-        self._settle()
-
-
-class GroupCoordinator:
-    """Finds the shard of a group, and has shards where this broker leads."""
-
-    def __init__(self, new_machine: Callable[[], GroupMachine], clock: Clock, disk: AsyncDisk) -> None:
-        self._new_machine = new_machine
-        self._clock = clock
-        self._disk = disk
-        self._shards: dict[int, HostedShard] = {}
-        self._partition_count = 0
-        self.failed_partitions = 0
-        self.load_times_ms: list[int] = []
-        self._loading: asyncio.Task[None] | None = None
-        # Sessions must not end because somebody sets the clock, and what is written down must be the time of day.
-        self._start_ms = clock.now_ms() - clock.monotonic_ms()
-        self.load_buffer_size = 5 * 1024 * 1024
-        self.codec = Codec.NONE
-
-    @property
-    def loading_partitions(self) -> int:
-        return sum(not shard.is_loaded for shard in self._shards.values())
-
-    @property
-    def is_loading(self) -> bool:
-        return self.loading_partitions > 0
-
-    def machines(self) -> list[GroupMachine]:
-        return [shard.machine for shard in self._shards.values() if shard.is_loaded]
-
-    def submit(self, group_id: str, operation: Operation) -> "asyncio.Future[Any]":
-        """The reply, once it counts; KafkaError if this broker cannot answer for the group."""
-        shard = self._shard_of(group_id)
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        now_ms = self._now_ms()
-        shard.run(lambda machine: operation(machine, future, now_ms))
-        return future
-
-    def follow(self, partition_count: int, partitions: Mapping[int, Partition]) -> None:
-        """Take over what this broker leads now, give up what it does not."""
-        self._partition_count = partition_count
-        for index, shard in list(self._shards.items()):
-            partition = partitions.get(index)
-            if (
-                partition is not shard.partition
-                or not partition.is_leader
-                or partition.leader_epoch != shard.leader_epoch
-            ):
-                del self._shards[index]
-                shard.close()
-        for index, partition in partitions.items():
-            if partition.is_leader and index not in self._shards:
-                self._shards[index] = self._host(partition)
-        if self.is_loading and (self._loading is None or self._loading.done()):
-            self._loading = asyncio.get_running_loop().create_task(self._load())
+class GroupCoordinator(Coordinator[GroupMachine]):
+    def __init__(
+        self, new_machine: Callable[[], GroupMachine], clock: Clock, disk: AsyncDisk, flushing: Flushing
+    ) -> None:
+        super().__init__(new_machine, encode, decode, clock, disk, flushing)
 
     def on_topics(self, names: Iterable[str]) -> None:
         """Topics were made or changed, or are gone."""
-        changed, now_ms = list(names), self._now_ms()
-        for shard in self._shards.values():
-            if shard.is_loaded:
-                shard.run(lambda machine: machine.on_topics(changed, now_ms))
+        changed = list(names)
+        self.run_all(lambda machine, now_ms: machine.on_topics(changed, now_ms))
 
     def forget_topics(self, names: Iterable[str]) -> None:
         """Topics are gone, and what groups had committed for them."""
-        wanted, now_ms = list(names), self._now_ms()
-        for shard in self._shards.values():
-            if shard.is_loaded:
-                shard.run(lambda machine: machine.forget_topics(wanted, now_ms))
+        wanted = list(names)
+        self.run_all(lambda machine, now_ms: machine.forget_topics(wanted, now_ms))
 
-    def close(self) -> None:
-        if self._loading is not None:
-            self._loading.cancel()
-        for shard in self._shards.values():
-            shard.close()
-        self._shards.clear()
-
-    def _shard_of(self, group_id: str) -> HostedShard:
-        index = coordinator_partition(group_id, self._partition_count) if self._partition_count else -1
-        shard = self._shards.get(index)
-        if shard is None:
-            raise NotCoordinator("This is not the correct coordinator.")
-        if not shard.is_loaded:
-            raise CoordinatorLoadInProgress("The coordinator is loading and hence can't process requests.")
-        return shard
-
-    def _host(self, partition: Partition) -> HostedShard:
-        journal = PartitionJournal(partition, self._clock, encode, self.codec)
-        return HostedShard(Shard(self._new_machine(), journal), partition, self._now_ms)
-
-    async def _load(self) -> None:
-        while (shard := next((one for one in self._shards.values() if not one.is_loaded), None)) is not None:
-            begun_ms = self._clock.monotonic_ms()
-            try:
-                await shard.load(self._disk, self.load_buffer_size)
-                self.load_times_ms.append(self._clock.monotonic_ms() - begun_ms)
-            except (OSError, RecordsError, CodecError) as error:
-                # Groups that hash to it stay away until somebody mends the log; the others are served.
-                logger.error("cannot load coordinator partition=%s reason=%r", shard.partition.name, str(error))
-                self._shards = {index: one for index, one in self._shards.items() if one is not shard}
-                self.failed_partitions += 1
-
-    def _now_ms(self) -> int:
-        return self._start_ms + self._clock.monotonic_ms()
+    def reconfigure(self, settings: GroupSettings) -> None:
+        """Some settings change while the broker runs; new machines have them from whoever makes them."""
+        self.run_all(lambda machine, _: machine.consumer.reconfigure(settings.consumer))

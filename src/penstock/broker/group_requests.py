@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from penstock.broker.group_coordinator import Operation
+from penstock.broker.coordinators import Operation
 from penstock.broker.route import Request
+from penstock.groups import GroupMachine
 from penstock.model.errors import ErrorCode, KafkaError
 
 Response = TypeVar("Response")
@@ -14,7 +15,7 @@ Response = TypeVar("Response")
 def ask(
     request: Request,
     group_id: str,
-    operation: Operation,
+    operation: Operation[GroupMachine],
     answer: Callable[[Any], Response],
     refuse: Callable[[ErrorCode], Response],
 ) -> Response | Awaitable[Response]:

@@ -20,9 +20,11 @@ async def make_internal_topic(name: str, broker: "Broker") -> None:
     """Make it unless it is there; CoordinatorNotAvailable if it cannot be made now."""
     if name in broker.image.topics:
         return
-    request = CreateTopicsRequest(topics=[internal_topic(name, broker)])
-    created = await broker.controller.submit(request, CREATE_VERSION)
+    topic = internal_topic(name, broker)
+    created = await broker.controller.submit(CreateTopicsRequest(topics=[topic]), CREATE_VERSION)
     [result] = created.topics
+    if result.error_code == ErrorCode.NONE:
+        tell_if_capped(topic, broker)
     # Somebody else may have been first.
     if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
         raise CoordinatorNotAvailable(f"cannot make {name}: {result.error_message}")
@@ -31,10 +33,7 @@ async def make_internal_topic(name: str, broker: "Broker") -> None:
 def internal_topic(name: str, broker: "Broker") -> CreatableTopic:
     assert name in MADE_ON_FIRST_USE
     config = broker.config
-    wanted = config["offsets.topic.replication.factor"]
-    factor = min(wanted, max(len(broker.image.live_brokers()), 1))
-    if factor < wanted:
-        logger.warning("topic=%s replication_factor=%d of %d wanted, for want of brokers", name, factor, wanted)
+    factor = min(config["offsets.topic.replication.factor"], max(len(broker.image.live_brokers()), 1))
     settings = {
         "cleanup.policy": "compact",
         "compression.type": "producer",
@@ -47,3 +46,11 @@ def internal_topic(name: str, broker: "Broker") -> CreatableTopic:
         assignments=[],
         configs=[CreatableTopicConfig(name=key, value=value) for key, value in settings.items()],
     )
+
+
+def tell_if_capped(made: CreatableTopic, broker: "Broker") -> None:
+    """Said by the one who made the topic: several clients may have asked for it at once."""
+    wanted = broker.config["offsets.topic.replication.factor"]
+    factor = made.replication_factor
+    if factor < wanted:
+        logger.warning("topic=%s replication_factor=%d of %d wanted, for want of brokers", made.name, factor, wanted)

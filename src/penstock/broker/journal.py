@@ -31,6 +31,13 @@ class PartitionJournal:
         self._clock = clock
         self._encode = encode
         self._codec = codec
+        self._flush_to = 0
+        """Where the log ended when its configuration last asked for a flush."""
+
+    @property
+    def is_flush_due(self) -> bool:
+        """Whether something may not be called committed before it is on the device."""
+        return self._flush_to > self._partition.log.recovery_point
 
     def append(self, records: Sequence[Record]) -> int:
         now_ms = self._clock.now_ms()
@@ -38,14 +45,17 @@ class PartitionJournal:
         partition = self._partition
         try:
             partition.refuse_if_too_few_in_sync()
-            partition.append(batch, allows_zstd=True, now_ms=now_ms)
+            appended = partition.append(batch, allows_zstd=True, now_ms=now_ms)
         except KafkaError as error:
             refusal = _REFUSALS.get(error.code, UnknownServerError)
             raise refusal(f"{partition.name} cannot keep it: {error}") from error
+        if appended.is_flush_due:
+            self._flush_to = partition.log.end_offset
         return partition.log.end_offset
 
     def committed_offset(self) -> int:
-        return self._partition.high_watermark
+        high_watermark = self._partition.high_watermark
+        return min(high_watermark, self._partition.log.recovery_point) if self.is_flush_due else high_watermark
 
 
 async def read_journal(partition: Partition, disk: AsyncDisk, buffer_size: int) -> AsyncIterator[list[StoredRecord]]:

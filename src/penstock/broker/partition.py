@@ -17,7 +17,7 @@ from penstock.model.errors import (
 from penstock.storage.log import Log
 from penstock.storage.outcomes import Appended
 from penstock.storage.producers import Origin
-from penstock.storage.validation import validate
+from penstock.storage.validation import check_plain, validate
 from penstock.world.disk import FileRange
 
 ANY_EPOCH = -1
@@ -97,6 +97,21 @@ class Partition:
             if self._watchers:
                 self.notify(batch.size)
         return appended
+
+    def append_plain(self, data: memoryview, now_ms: int) -> tuple[int, int] | None:
+        """The same for what is most common: a batch that is stored as it came, of no producer to be remembered.
+
+        Gives its first offset and how many records it has; None if this is for `append` to deal with.
+        """
+        log = self.log
+        plain = check_plain(data, log.config, now_ms)
+        if plain is None or not self.is_leader or self.before_first_append is not None or data.readonly:
+            return None
+        base_offset = log.append_plain(data, plain, leader_epoch=self.leader_epoch, now_ms=now_ms)
+        log.raise_high_watermark(log.end_offset)
+        if self._watchers:
+            self.notify(len(data))
+        return base_offset, plain[0] + 1
 
     def _prepare(self, prepare: Callable[[], None]) -> None:
         try:

@@ -56,6 +56,7 @@ def _consumer_settings(config: BrokerConfig) -> ConsumerGroupSettings:
         heartbeat_interval=_interval(config, "heartbeat.interval"),
         assignment_interval=_interval(config, "assignment.interval"),
         max_size=config["group.consumer.max.size"],
+        max_classic_size=config["group.max.size"],
         regex_refresh_interval_ms=config["group.consumer.regex.refresh.interval.ms"],
         migration_policy=MigrationPolicy(config["group.consumer.migration.policy"].lower()),
     )

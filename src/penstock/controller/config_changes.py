@@ -10,6 +10,7 @@ from penstock.model.broker_keys import NODE_KEYS, THROTTLE_KEYS
 from penstock.model.config import Dynamic, InvalidValue, Key
 from penstock.model.config_checks import value_fault
 from penstock.model.errors import InvalidConfig, InvalidRequest, KafkaError
+from penstock.model.group_checks import broker_fault, group_fault
 from penstock.model.group_keys import GROUP_KEYS
 from penstock.model.topic_keys import TOPIC_KEYS
 
@@ -50,10 +51,7 @@ def incremental_changes(
     kind: str, current: Mapping[str, str], operations: Sequence[Change], static: Mapping[str, str] = NOTHING
 ) -> dict[str, str | None]:
     """What differs after the operations, None for a key that goes; `static` is what this broker was started with."""
-    names = [name for name, _, _ in operations]
-    if len(set(names)) < len(names):
-        raise InvalidRequest("Error due to duplicate config keys")
-    _refuse_nulls(name for name, operation, value in operations if value is None and operation != Operation.DELETE)
+    check_operations(operations)
     wanted = dict(current)
     for name, operation, value in operations:
         match operation:
@@ -68,15 +66,25 @@ def incremental_changes(
                 wanted[name] = ",".join(_combined(before, Operation(operation), _members(value)))
             case _:
                 raise InvalidRequest(f"Unknown operations type {operation}")
-    _check(Kind(kind), wanted)
+    _check(Kind(kind), wanted, static)
     return _differences(current, wanted)
 
 
-def full_changes(kind: str, current: Mapping[str, str], wanted: Mapping[str, str | None]) -> dict[str, str | None]:
+def check_operations(operations: Sequence[Change]) -> None:
+    """Refuse what cannot be, whatever the keys are."""
+    names = [name for name, _, _ in operations]
+    if len(set(names)) < len(names):
+        raise InvalidRequest("Error due to duplicate config keys")
+    _refuse_nulls(name for name, operation, value in operations if value is None and operation != Operation.DELETE)
+
+
+def full_changes(
+    kind: str, current: Mapping[str, str], wanted: Mapping[str, str | None], static: Mapping[str, str] = NOTHING
+) -> dict[str, str | None]:
     """What differs when all that was set is replaced by `wanted`, None for a key that goes."""
     _refuse_nulls(name for name, value in wanted.items() if value is None)
     values = {name: value for name, value in wanted.items() if value is not None}
-    _check(Kind(kind), values)
+    _check(Kind(kind), values, static)
     return _differences(current, values)
 
 
@@ -85,7 +93,7 @@ def check_topic_configs(configs: Mapping[str, str | None]) -> None:
     nulls = [name for name, value in configs.items() if value is None]
     if nulls:
         raise InvalidConfig(f"Null value not supported for topic configs: {','.join(nulls)}")
-    _check(Kind.TOPIC, {name: value for name, value in configs.items() if value is not None})
+    _check(Kind.TOPIC, {name: value for name, value in configs.items() if value is not None}, NOTHING)
 
 
 def _refuse_nulls(names: Iterable[str]) -> None:
@@ -136,10 +144,10 @@ def _combined(members: list[str], operation: Operation, others: list[str]) -> li
     return kept
 
 
-def _check(kind: Kind, configs: Mapping[str, str]) -> None:
+def _check(kind: Kind, configs: Mapping[str, str], static: Mapping[str, str]) -> None:
     """Refuse a configuration that must not be, as a whole: what was legal before may not go with what is new."""
     if kind in (Kind.BROKER, Kind.CLUSTER):
-        _check_broker(configs, is_cluster_default=kind is Kind.CLUSTER)
+        _check_broker(configs, static, is_cluster_default=kind is Kind.CLUSTER)
         return
     for name in sorted(configs):
         if name not in _KEYS[kind]:
@@ -147,6 +155,8 @@ def _check(kind: Kind, configs: Mapping[str, str]) -> None:
     values = _parsed(kind, configs, InvalidConfig)
     if kind is Kind.TOPIC:
         _check_topic_values({key.name: key.default for key in TOPIC_KEYS} | values)
+    else:
+        _check_group_values(values, static)
 
 
 def _check_topic_values(values: Mapping[str, Any]) -> None:
@@ -162,7 +172,20 @@ def _check_topic_values(values: Mapping[str, Any]) -> None:
         )
 
 
-def _check_broker(configs: Mapping[str, str], *, is_cluster_default: bool) -> None:
+def _check_group_values(values: Mapping[str, Any], static: Mapping[str, str]) -> None:
+    """Only what the broker was started with bounds a group: none of these bounds can change while it runs."""
+    fault = group_fault(values, lambda name: _broker_value(static, name))
+    if fault is not None:
+        raise InvalidConfig(fault)
+
+
+def _broker_value(static: Mapping[str, str], name: str) -> Any:
+    """What a broker was started with."""
+    key = _KEYS[Kind.BROKER][name]
+    return key.parse(static[name]) if name in static else key.default
+
+
+def _check_broker(configs: Mapping[str, str], static: Mapping[str, str], *, is_cluster_default: bool) -> None:
     dynamics = {name: key.dynamic for name, key in _KEYS[Kind.BROKER].items() if name in configs}
     read_only = [name for name, dynamic in dynamics.items() if dynamic is Dynamic.READ_ONLY]
     _refuse("Cannot update these configs dynamically", read_only)
@@ -180,6 +203,9 @@ def _check_broker(configs: Mapping[str, str], *, is_cluster_default: bool) -> No
         fault = value_fault(name, value)
         if fault is not None:
             raise InvalidRequest(f"requirement failed: {fault}")
+    fault = broker_fault(lambda name: values[name] if name in values else _broker_value(static, name))
+    if fault is not None:
+        raise InvalidRequest(fault)
 
 
 def _refuse(text: str, names: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""Configurations that are changed, of topics and of brokers."""
+"""Configurations that are changed, of topics, groups and brokers."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -6,7 +6,7 @@ from typing import Any
 
 from penstock.controller.config_changes import NOTHING, Kind, full_changes, incremental_changes
 from penstock.controller.decision import Context, Decision
-from penstock.metadata.image import BROKER, TOPIC, Image
+from penstock.metadata.image import BROKER, GROUP, TOPIC, Image
 from penstock.metadata.records import ConfigRecord
 from penstock.model.errors import InvalidRequest, KafkaError, UnknownTopicOrPartition
 from penstock.model.numbers import parse_int32
@@ -34,7 +34,8 @@ def alter(image: Image, request: AlterConfigsRequest, context: Context) -> Decis
         names = [config.name for config in resource.configs]
         if len(set(names)) < len(names):
             raise InvalidRequest("Error due to duplicate config keys")
-        return full_changes(_kind(resource), current, {config.name: config.value for config in resource.configs})
+        wanted = {config.name: config.value for config in resource.configs}
+        return full_changes(_kind(resource), current, wanted, context.defaults.given)
 
     results, records = _alter(image, request.resources, context.defaults.node_id, changes)
     reply = AlterConfigsResponse(responses=[AlterConfigsResourceResponse(**result) for result in results])
@@ -95,6 +96,10 @@ def _check_resource(image: Image, resource: Any, node_id: int) -> None:
         if name not in image.topics:
             raise UnknownTopicOrPartition(f"The topic '{name}' does not exist.")
         return
+    if kind == GROUP:
+        if not name:
+            raise InvalidRequest("Default group resources are not allowed.")
+        return
     if kind != BROKER:
         raise InvalidRequest(f"Unknown resource type {kind}")
     if not name:
@@ -109,4 +114,6 @@ def _check_resource(image: Image, resource: Any, node_id: int) -> None:
 def _kind(resource: Any) -> Kind:
     if resource.resource_type == TOPIC:
         return Kind.TOPIC
+    if resource.resource_type == GROUP:
+        return Kind.GROUP
     return Kind.BROKER if resource.resource_name else Kind.CLUSTER

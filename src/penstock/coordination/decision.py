@@ -6,6 +6,16 @@ from typing import Any, Generic, TypeVar
 
 Reply = TypeVar("Reply")
 
+NO_PRODUCER = -1
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfTransaction:
+    """The key of what a marker says: the end of a producer's transaction on this journal."""
+
+    producer_id: int
+    is_commit: bool
+
 
 @dataclass(frozen=True, slots=True)
 class Record:
@@ -13,6 +23,9 @@ class Record:
 
     key: Any
     value: Any | None
+    producer_id: int = NO_PRODUCER
+    """Of a transaction: the record counts when that is committed."""
+    producer_epoch: int = NO_PRODUCER
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,11 +22,13 @@ Reply: TypeAlias = Any
 class Outbox:
     """What the operation under way wants written, and whom it answers."""
 
-    __slots__ = ("records", "replies", "undo")
+    __slots__ = ("records", "replies", "then", "undo")
 
     def __init__(self) -> None:
         self.records: list[Record] = []
         self.replies: list[tuple[Token, Reply]] = []
+        self.then: list[Callable[[int], None]] = []
+        """Called with the time when the records are applied: what only memory has to do about them."""
         self.undo: list[Callable[[int], None]] = []
         """Called with the time if the records cannot be written: puts right what only memory knew of them."""
 
@@ -35,6 +37,9 @@ class Outbox:
 
     def answer(self, token: Token, reply: Reply) -> None:
         self.replies.append((token, reply))
+
+    def clear(self) -> None:
+        self.records, self.replies, self.then, self.undo = [], [], [], []
 
 
 class Machine(Protocol):
@@ -86,6 +91,11 @@ class Shard(Generic[M]):
         operation(self.machine)
         self._settle(now_ms)
 
+    def follow(self, record: Record, end_offset: int) -> None:
+        """Apply what another has written into the journal: the end of a transaction."""
+        self._written = end_offset
+        self.machine.apply(record)
+
     def expire(self, now_ms: int) -> None:
         """Do all that is due, each thing with a batch of its own."""
         while self.machine.expire(now_ms):
@@ -110,13 +120,13 @@ class Shard(Generic[M]):
         self._output += [(token, error) for _, token, _ in self._waiting]
         self._output += outbox.replies
         self._waiting.clear()
-        outbox.records, outbox.replies, outbox.undo = [], [], []
+        outbox.clear()
 
     def _settle(self, now_ms: int) -> None:
         outbox = self.machine.outbox
         while outbox.records or outbox.replies:
-            records, replies, undo = outbox.records, outbox.replies, outbox.undo
-            outbox.records, outbox.replies, outbox.undo = [], [], []
+            records, replies, then, undo = outbox.records, outbox.replies, outbox.then, outbox.undo
+            outbox.clear()
             if records:
                 try:
                     self._written = self._journal.append(records)
@@ -127,5 +137,7 @@ class Shard(Generic[M]):
                 else:
                     for record in records:
                         self.machine.apply(record)
+                    for follow_up in then:
+                        follow_up(now_ms)
             self._waiting += [(self._written, token, reply) for token, reply in replies]
         self.advance()

@@ -37,10 +37,17 @@ class Joiner:
 
     client_id: str
     client_host: str
-    needs_member_id_first: bool
-    """Takes MEMBER_ID_REQUIRED for an answer (version 4, KIP-394)."""
-    can_skip_assignment: bool
-    """A leader that returns may be told that nothing is to be assigned (version 9, KIP-814)."""
+    version: int
+
+    @property
+    def needs_member_id_first(self) -> bool:
+        """Takes MEMBER_ID_REQUIRED for an answer (KIP-394)."""
+        return self.version >= 4
+
+    @property
+    def can_skip_assignment(self) -> bool:
+        """A leader that returns may be told that nothing is to be assigned (KIP-814)."""
+        return self.version >= 9
 
 
 class ClassicGroups:
@@ -88,13 +95,22 @@ class ClassicGroups:
             if len(group.members) > self._settings.max_size:
                 self._rebalance.prepare(group, "the group is over its maximum size", now_ms)
 
+    def adopt(self, group: Group, now_ms: int, *, needs_rebalance: bool) -> None:
+        """Take over a group that was not classic before; its record is written, and it knows more than that says."""
+        self._groups[group.group_id] = group
+        for member in group.members.values():
+            self._rebalance.restart_session(group, member, now_ms)
+        if needs_rebalance:
+            self._rebalance.prepare(group, "its members are all of the classic protocol now", now_ms)
+
+    def abandon(self, group_id: str) -> None:
+        """A group could not begin to exist after all."""
+        self._forget(group_id)
+
     def resign(self) -> None:
         """Send every waiting member to another coordinator, or to this one's successor."""
         for group in self._groups.values():
-            for member in group.members.values():
-                refusal = refused_join(member.member_id, ErrorCode.NOT_COORDINATOR)
-                self._rebalance.answer_join(member, refusal)
-                self._rebalance.answer_sync(member, refused_sync(ErrorCode.NOT_COORDINATOR))
+            self._rebalance.dismiss(group, ErrorCode.NOT_COORDINATOR)
 
     def join(self, token: Token, request: JoinGroupRequest, joiner: Joiner, now_ms: int) -> None:
         """JoinGroup; the reply may have to wait until all members have joined."""
@@ -112,6 +128,7 @@ class ClassicGroups:
         member = group.members[request.member_id]
         self._rebalance.note_sync(group, member)
         if group.state is State.STABLE:
+            self._rebalance.restart_session(group, member, now_ms)
             self._outbox.answer(token, synced(group, member))
             return
         self._rebalance.park_sync(member, token)
@@ -148,9 +165,11 @@ class ClassicGroups:
             self._rebalance.complete_join_if_all_joined(group, now_ms)
         return codes
 
-    def check_commit(self, group: Group, request: OffsetCommitRequest, now_ms: int) -> ErrorCode:
+    def check_commit(
+        self, group: Group, request: OffsetCommitRequest, now_ms: int, *, is_transactional: bool = False
+    ) -> ErrorCode:
         """Whether these offsets may be kept; a member that commits lives."""
-        refusal = _check_commit(group, request)
+        refusal = _check_commit(group, request, is_transactional=is_transactional)
         member = group.members.get(request.member_id)
         if member is not None and not refusal:
             self._rebalance.restart_session(group, member, now_ms)
@@ -309,6 +328,7 @@ class ClassicGroups:
         if group is None:
             return
         group.state = State.DEAD
+        self._rebalance.dismiss(group, ErrorCode.REBALANCE_IN_PROGRESS)
         for member_id in (*group.members, *group.pending):
             self._timers.cancel(Timer(group_id, TimerKind.SESSION, member_id))
         self._timers.cancel(Timer(group_id, TimerKind.JOIN))
@@ -349,16 +369,18 @@ def _check_sync(group: Group | None, request: SyncGroupRequest) -> ErrorCode:
     return ErrorCode.NONE
 
 
-def _check_commit(group: Group, request: OffsetCommitRequest) -> ErrorCode:
+def _check_commit(group: Group, request: OffsetCommitRequest, *, is_transactional: bool) -> ErrorCode:
     generation = request.generation_id_or_member_epoch
     if generation < 0 and group.state is State.EMPTY:
         return ErrorCode.NONE
     if generation < 0 and not request.member_id and request.group_instance_id is None:
-        return ErrorCode.UNKNOWN_MEMBER_ID
+        # Producers before KIP-447 do not say for which member they commit: their transactional id fences them.
+        return ErrorCode.NONE if is_transactional else ErrorCode.UNKNOWN_MEMBER_ID
     refusal = group.check_member(request.member_id, request.group_instance_id)
     if refusal:
         return refusal
     if generation != group.generation:
         return ErrorCode.ILLEGAL_GENERATION
     # The member has its generation but not its partitions: what it commits it no longer owns.
-    return ErrorCode.REBALANCE_IN_PROGRESS if group.state is State.COMPLETING_REBALANCE else ErrorCode.NONE
+    is_late = group.state is State.COMPLETING_REBALANCE and not is_transactional
+    return ErrorCode.REBALANCE_IN_PROGRESS if is_late else ErrorCode.NONE

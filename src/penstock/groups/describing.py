@@ -10,7 +10,7 @@ CLASSIC = "classic"
 
 
 def described(group: Group) -> DescribedGroup:
-    """Metadata and assignments are shown once they are settled."""
+    """Metadata is shown once the protocol is settled; an assignment is shown until another takes its place."""
     protocol = group.protocol_name if group.state is State.STABLE else None
     return DescribedGroup(
         group_id=group.group_id,
@@ -49,5 +49,5 @@ def _described_member(member: Member, protocol: str | None) -> DescribedGroupMem
         client_id=member.client_id,
         client_host=member.client_host,
         member_metadata=member.protocols[protocol] if protocol is not None else b"",
-        member_assignment=member.assignment if protocol is not None else b"",
+        member_assignment=member.assignment,
     )

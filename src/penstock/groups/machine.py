@@ -7,7 +7,7 @@ from enum import Enum
 from functools import partial
 from typing import Any, TypeAlias
 
-from penstock.coordination.decision import Record
+from penstock.coordination.decision import Decision, EndOfTransaction, Record
 from penstock.coordination.shard import Outbox, Token
 from penstock.coordination.timers import Timers
 from penstock.groups import group_records
@@ -30,6 +30,7 @@ from penstock.protocol.messages.list_groups import ListedGroup
 from penstock.protocol.messages.offset_commit import OffsetCommitRequest
 from penstock.protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from penstock.protocol.messages.sync_group import SyncGroupRequest
+from penstock.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 CHORE_SIZE = 500
 """Records of upkeep in a batch: few enough to fit one, and not to keep others waiting."""
@@ -77,9 +78,11 @@ class GroupMachine:
     def apply(self, record: Record) -> None:
         key = record.key
         if isinstance(key, OffsetCommitKey):
-            self.offsets.apply(key, record.value)
+            self.offsets.apply(record)
             if record.value is not None and not self._has_group(key.group):
                 self.classic.make_simple(key.group)
+        elif isinstance(key, EndOfTransaction):
+            self.offsets.end_transaction(key)
         elif isinstance(key, GroupMetadataKey):
             self.classic.apply(key, record.value)
         else:
@@ -114,17 +117,34 @@ class GroupMachine:
         return True
 
     def join(self, token: Token, request: JoinGroupRequest, joiner: Joiner, now_ms: int) -> None:
+        group = self.consumer.groups.get(request.group_id)
+        if group is not None and group.members:
+            client = Client(joiner.client_id, joiner.client_host, joiner.version)
+            self._decided(token, self.consumer.join(request, client, now_ms))
+            return
+        if group is not None:
+            # Nobody is left of it: a classic group takes its place.
+            self.outbox.write(self.consumer.delete_records(group))
+            self.outbox.undo.append(lambda _: self.classic.abandon(request.group_id))
         self.classic.join(token, request, joiner, now_ms)
 
     def sync(self, token: Token, request: SyncGroupRequest, now_ms: int) -> None:
-        self.classic.sync(token, request, now_ms)
+        if request.group_id in self.consumer.groups:
+            self.outbox.answer(token, self.consumer.sync(request, now_ms))
+        else:
+            self.classic.sync(token, request, now_ms)
 
     def heartbeat(self, token: Token, request: HeartbeatRequest, now_ms: int) -> None:
-        self.outbox.answer(token, self.classic.heartbeat(request, now_ms))
+        is_of_consumers = request.group_id in self.consumer.groups
+        beat = self.consumer.heartbeat_of_classic if is_of_consumers else self.classic.heartbeat
+        self.outbox.answer(token, beat(request, now_ms))
 
     def leave(self, token: Token, group_id: str, leaving: Sequence[MemberIdentity], now_ms: int) -> None:
         """One code for each member, in their order."""
-        self.outbox.answer(token, self.classic.leave(group_id, leaving, now_ms))
+        if group_id in self.consumer.groups:
+            self._decided(token, self.consumer.leave(group_id, leaving, now_ms))
+        else:
+            self.outbox.answer(token, self.classic.leave(group_id, leaving, now_ms))
 
     def commit(
         self, token: Token, request: OffsetCommitRequest, version: int, new: Sequence[NewOffset], now_ms: int
@@ -137,8 +157,30 @@ class GroupMachine:
         if refusal:
             self.outbox.answer(token, [refusal] * len(new))
             return
-        codes = [self._check_size(one) for one in new]
-        kept = [commit_record(request.group_id, one) for one, code in zip(new, codes) if not code]
+        self._commit(token, new, [commit_record(request.group_id, one) for one in new])
+
+    def commit_in_transaction(
+        self, token: Token, request: TxnOffsetCommitRequest, version: int, new: Sequence[NewOffset], now_ms: int
+    ) -> None:
+        """Keep offsets that count when their producer's transaction is committed."""
+        member = OffsetCommitRequest(
+            group_id=request.group_id,
+            generation_id_or_member_epoch=request.generation_id,
+            member_id=request.member_id,
+            group_instance_id=request.group_instance_id,
+            topics=[],
+        )
+        refusal = self._check_commit(member, new, version, now_ms, is_transactional=True)
+        if refusal:
+            refusal = ErrorCode.ILLEGAL_GENERATION if refusal == ErrorCode.GROUP_ID_NOT_FOUND else refusal
+            self.outbox.answer(token, [refusal] * len(new))
+            return
+        producer = request.producer_id, request.producer_epoch
+        self._commit(token, new, [commit_record(request.group_id, one, *producer) for one in new])
+
+    def _commit(self, token: Token, new: Sequence[NewOffset], records: Sequence[Record]) -> None:
+        codes = [self._check_size(one.committed.metadata) for one in new]
+        kept = [one for one, code in zip(records, codes) if not code]
         self._counts.offset_commits += len(kept)
         self.outbox.write(kept)
         self.outbox.answer(token, codes)
@@ -188,9 +230,7 @@ class GroupMachine:
     def consumer_heartbeat(
         self, token: Token, request: ConsumerGroupHeartbeatRequest, client: Client, now_ms: int
     ) -> None:
-        decision = self.consumer.heartbeat(request, client, now_ms)
-        self._write_consumer(decision.records)
-        self.outbox.answer(token, decision.reply)
+        self._decided(token, self.consumer.heartbeat(request, client, now_ms))
 
     def consumer_describe(self, token: Token, group_id: str, now_ms: int) -> None:
         self.outbox.answer(token, self.consumer.describe(group_id, now_ms))
@@ -220,31 +260,44 @@ class GroupMachine:
         self._chores += [partial(self.offsets.deletion_of_topic, name, now_ms) for name in names]
         self._do_chores(now_ms)
 
+    def _decided(self, token: Token, decision: Decision[Any]) -> None:
+        self._write_consumer(decision.records)
+        self.outbox.answer(token, decision.reply)
+
     def _write_consumer(self, records: Sequence[Record]) -> None:
         for one in records:
             self._counts.consumer_rebalances += isinstance(one.key, ConsumerGroupMetadataKey) and one.value is not None
         self.outbox.write(records)
+        for downgrade in self.consumer.take_downgrades():
+            adopt = partial(self.classic.adopt, downgrade.group, needs_rebalance=downgrade.needs_rebalance)
+            self.outbox.then.append(adopt)
 
     def _has_group(self, group_id: str) -> bool:
         return self.classic.find(group_id) is not None or group_id in self.consumer.groups
 
     def _check_commit(
-        self, request: OffsetCommitRequest, new: Sequence[NewOffset], version: int, now_ms: int
+        self,
+        request: OffsetCommitRequest,
+        new: Sequence[NewOffset],
+        version: int,
+        now_ms: int,
+        *,
+        is_transactional: bool = False,
     ) -> ErrorCode:
         classic = self.classic.find(request.group_id)
         if classic is not None:
-            return self.classic.check_commit(classic, request, now_ms)
+            return self.classic.check_commit(classic, request, now_ms, is_transactional=is_transactional)
         epoch = request.generation_id_or_member_epoch
         consumer = self.consumer.groups.get(request.group_id)
         if consumer is None:
             return ErrorCode.GROUP_ID_NOT_FOUND if epoch >= 0 else ErrorCode.NONE
-        committer = Committer(request.member_id, request.group_instance_id, epoch, version)
+        committer = Committer(request.member_id, request.group_instance_id, epoch, version, is_transactional)
         topics = self._cluster.image().topics
         partitions = ((topics[one.topic].topic_id, one.partition) for one in new if one.topic in topics)
         return self.consumer.check_commit(consumer, committer, partitions)
 
-    def _check_size(self, new: NewOffset) -> ErrorCode:
-        is_too_large = len(new.committed.metadata) > self._settings.max_offset_metadata_size
+    def _check_size(self, metadata: str) -> ErrorCode:
+        is_too_large = len(metadata) > self._settings.max_offset_metadata_size
         return ErrorCode.OFFSET_METADATA_TOO_LARGE if is_too_large else ErrorCode.NONE
 
     def _do_chores(self, now_ms: int) -> None:
@@ -266,7 +319,8 @@ class GroupMachine:
             return []
         records = self.offsets.expired(group_id, _expiry_of(group), self._settings.offsets_retention_ms, now_ms)
         count = sum(map(len, self.offsets.of(group_id).values()))
-        if group.state is State.EMPTY and not group.pending and len(records) == count:
+        is_in_use = group.state is not State.EMPTY or group.pending or self.offsets.has_pending(group_id)
+        if not is_in_use and len(records) == count:
             records.append(group_records.deletion(group_id))
         return records
 
@@ -280,7 +334,7 @@ class GroupMachine:
 
         records = self.offsets.expired(group_id, since_ms, self._settings.offsets_retention_ms, now_ms)
         count = sum(map(len, self.offsets.of(group_id).values()))
-        if not group.members and len(records) == count:
+        if not group.members and len(records) == count and not self.offsets.has_pending(group_id):
             records += self.consumer.delete_records(group)
         return records
 

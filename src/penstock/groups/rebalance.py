@@ -182,6 +182,12 @@ class Rebalance:
         if group.state is State.PREPARING_REBALANCE and group.have_all_joined():
             self._complete_join(group, now_ms)
 
+    def dismiss(self, group: Group, code: ErrorCode) -> None:
+        """Answer all who wait for what will not come."""
+        for member in group.members.values():
+            self.answer_join(member, refused_join(member.member_id, code))
+            self.answer_sync(member, refused_sync(code))
+
     def restart_session(self, group: Group, member: Member, now_ms: int) -> None:
         session = Timer(group.group_id, TimerKind.SESSION, member.member_id)
         self._timers.set(session, now_ms + member.session_timeout_ms)

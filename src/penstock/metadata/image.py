@@ -17,7 +17,7 @@ from penstock.metadata.records import (
     TopicRecord,
 )
 
-TOPIC, BROKER, GROUP = 2, 4, 32
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 """Types of resources that have configurations."""
 
 K = TypeVar("K")

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.model.config import Config
+from penstock.model.group_checks import broker_fault
 from penstock.model.numbers import parse_int32
 
 _RETENTION = "log.retention.ms must be unlimited (-1) or, greater than or equal to 1"
@@ -39,7 +40,7 @@ def config_fault(config: Config) -> str | None:
         return "queued.max.request.bytes must be larger or equal to socket.request.max.bytes"
     if config["max.connections.per.ip"] == 0 and not config["max.connections.per.ip.overrides"]:
         return "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set."
-    return None
+    return broker_fault(config.__getitem__)
 
 
 def connection_overrides(text: str) -> dict[str, int] | None:

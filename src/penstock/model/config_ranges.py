@@ -126,14 +126,16 @@ class ThrottledReplicas:
 class OffsetReset:
     """Where a share group begins: at an end of the log, or so long ago."""
 
+    # Java's durations may be written small, and with a comma.
     _DURATION = re.compile(
-        r"by_duration:P(?=.)(?:[0-9]+D)?(?:T(?=.)(?:[0-9]+H)?(?:[0-9]+M)?(?:[0-9]+(?:\.[0-9]+)?S)?)?"
+        r"by_duration:(?i:P(?=.)(?:[0-9]+D)?(?:T(?=.)(?:[0-9]+H)?(?:[0-9]+M)?(?:[0-9]+(?:[.,][0-9]{0,9})?S)?)?)"
     )
+    _FORM = "must be either 'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'."
 
     def fault(self, value: Any) -> Fault | None:
         if value in ("latest", "earliest") or self._DURATION.fullmatch(value):
             return None
-        return Fault(value, "Value", "must be latest, earliest or of the format by_duration:PnDTnHnMn.nS")
+        return Fault(value, f"Invalid value `{value}` for configuration share.auto.offset.reset. The value", self._FORM)
 
     def __str__(self) -> str:
         return "[latest, earliest, by_duration:PnDTnHnMn.nS]"

@@ -42,6 +42,24 @@ BROKER_MEANINGS: dict[str, str] = {
     "default.replication.factor": "Replicas of a topic that is created without a number.",
     "delete.topic.enable": "Whether a topic can be deleted (TOPIC_DELETION_DISABLED).",
     "fetch.max.bytes": "The most that one fetch returns, but for a first batch that is larger.",
+    "group.consumer.assignment.interval.ms": (
+        "A consumer group gets its next assignment not before this time has passed since its last (KIP-1263)."
+    ),
+    "group.consumer.assignors": "The assignors of consumer groups; the first is used where members name none.",
+    "group.consumer.heartbeat.interval.ms": "How often members of consumer groups are told to send heartbeats.",
+    "group.consumer.max.assignment.interval.ms": "The longest assignment interval a consumer group may have.",
+    "group.consumer.max.heartbeat.interval.ms": "The longest heartbeat interval a consumer group may have.",
+    "group.consumer.max.session.timeout.ms": "The longest session timeout a consumer group may have.",
+    "group.consumer.max.size": "How many members a consumer group can have.",
+    "group.consumer.migration.policy": "Whether groups change between the protocols while they have members.",
+    "group.consumer.min.assignment.interval.ms": "The shortest assignment interval a consumer group may have.",
+    "group.consumer.min.heartbeat.interval.ms": "The shortest heartbeat interval a consumer group may have.",
+    "group.consumer.min.session.timeout.ms": "The shortest session timeout a consumer group may have.",
+    "group.consumer.regex.refresh.interval.ms": "How often regular expressions are matched with new topics.",
+    "group.consumer.session.timeout.ms": (
+        "A member of a consumer group that is silent for so long is taken for dead; a warning is logged where it is "
+        "below three heartbeat intervals."
+    ),
     "group.initial.rebalance.delay.ms": "How long a new group waits for more members.",
     "group.max.session.timeout.ms": "The longest session timeout a member may ask for.",
     "group.max.size": "How many members a group can have.",
@@ -75,6 +93,7 @@ BROKER_MEANINGS: dict[str, str] = {
     "max.connections.per.ip.overrides": "Other limits for some addresses: `host:count,host:count`.",
     "max.incremental.fetch.session.cache.slots": "How many fetch sessions are kept.",
     "message.max.bytes": "The largest record batch a producer may send (MESSAGE_TOO_LARGE).",
+    "max.request.partition.size.limit": "How many partitions DescribeTopicPartitions answers with at most.",
     "metadata.log.max.record.bytes.between.snapshots": "How much the cluster's log grows between two snapshots of it.",
     "min.insync.replicas": "In-sync replicas that a write with acks=all needs (NOT_ENOUGH_REPLICAS).",
     "node.id": "This broker's id; a data directory belongs to one id for good.",
@@ -83,6 +102,13 @@ BROKER_MEANINGS: dict[str, str] = {
         "How many large logs are recovered at once after a crash, each in a process of its own."
     ),
     "offset.metadata.max.bytes": "How much metadata may go with a committed offset.",
+    "offsets.load.buffer.size": "How much is read at once when a coordinator loads its groups and offsets.",
+    "offsets.retention.check.interval.ms": "How often offsets and groups are looked for that nobody needs any more.",
+    "offsets.retention.minutes": "How long the offsets of a group without members are kept.",
+    "offsets.topic.compression.codec": "What coordinators write batches with: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
+    "offsets.topic.num.partitions": "Partitions of `__consumer_offsets` when it is made.",
+    "offsets.topic.replication.factor": "Replicas of `__consumer_offsets` when it is made; at most one a broker.",
+    "offsets.topic.segment.bytes": "The segment size of `__consumer_offsets` when it is made.",
     "penstock.metrics.port": "Where metrics are served over HTTP; 0 is nowhere.",
     "penstock.poison.buffers": (
         "For debugging: overwrite each request after it was handled, so that a view kept too long shows itself."
@@ -118,6 +144,17 @@ TOPIC_MEANINGS: dict[str, str] = {
     "segment.ms": BROKER_MEANINGS["log.roll.ms"],
 }
 
+GROUP_MEANINGS: dict[str, str] = {
+    "consumer.assignment.interval.ms": (
+        "The group gets its next assignment not before this time has passed since its last (KIP-1263)."
+    ),
+    "consumer.heartbeat.interval.ms": "How often members are told to send heartbeats.",
+    "consumer.session.timeout.ms": (
+        "A member that is silent for so long is taken for dead; a warning is logged where it is below three heartbeat "
+        "intervals."
+    ),
+}
+
 
 def broker_meaning(name: str) -> str:
     return BROKER_MEANINGS.get(name) or NOTES.get(name, NO_EFFECT)
@@ -125,3 +162,7 @@ def broker_meaning(name: str) -> str:
 
 def topic_meaning(name: str) -> str:
     return TOPIC_MEANINGS.get(name, NO_EFFECT)
+
+
+def group_meaning(name: str) -> str:
+    return GROUP_MEANINGS.get(name, NO_EFFECT)

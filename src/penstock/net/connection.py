@@ -9,7 +9,7 @@ from struct import Struct as Packed
 from typing import TypeAlias, cast
 
 from penstock.model.buffers import Buffer
-from penstock.net.frames import POISON, FrameReader, InvalidFrame
+from penstock.net.frames import POISON, FrameReader, InvalidFrame, SpareBuffer
 from penstock.net.open_connections import Admission, OpenConnections, canonical_ip
 from penstock.net.request_memory import RequestMemory
 from penstock.protocol.codec import Piece
@@ -23,14 +23,14 @@ MAX_REQUESTS_IN_PROGRESS = 64
 MAX_FINISHED_BYTES = 1024 * 1024
 """So much may wait in memory for an earlier request's answer before the client is read on."""
 
-SEND_CHUNK = 256 * 1024
+SEND_CHUNK = 1024 * 1024
 JOIN_BELOW = 16 * 1024
 JOIN_UP_TO = 64 * 1024
 
 _pack_size = Packed(">i").pack
 
-Reply: TypeAlias = list[Piece] | None
-"""An encoded response without its size, or None where the protocol sends nothing."""
+Reply: TypeAlias = list[Piece] | bytes | None
+"""The pieces of an encoded response, or all of it with its size in front; None where the protocol sends nothing."""
 
 Dispatch: TypeAlias = Callable[[memoryview, "ServerConnection"], "Reply | asyncio.Future[Reply]"]
 """Handles one frame. The frame is valid until this returns; raising CloseConnection ends the connection."""
@@ -49,6 +49,10 @@ class ConnectionSettings:
     poison_frames: bool = False
     """Overwrite each frame after its dispatch, so that a view kept too long shows itself."""
     memory: RequestMemory = field(default_factory=RequestMemory)
+    spare: SpareBuffer = field(default_factory=SpareBuffer)
+    """For large frames that are received."""
+    sent: SpareBuffer = field(default_factory=SpareBuffer)
+    """For what is read from files to be sent."""
 
 
 class ServerConnection(asyncio.BufferedProtocol):
@@ -59,7 +63,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._settings = settings
         self._poisons = settings.poison_frames
         self._connections = connections
-        self._reader = FrameReader(settings.scratch, settings.max_frame_size)
+        self._reader = FrameReader(settings.scratch, settings.max_frame_size, settings.spare)
         # Reading
         self._is_reading_paused = False
         self._is_handling = False
@@ -225,9 +229,13 @@ class ServerConnection(asyncio.BufferedProtocol):
         """A large frame is done with, or will be when its request is: what waits may hold views of it."""
         size, self._memory_taken = self._memory_taken, 0
         memory = self._settings.memory
+        buffer = self._reader.take_finished()
         if isinstance(reply, asyncio.Future):
             reply.add_done_callback(lambda _: memory.release(size))
-        elif size:
+            return
+        if buffer is not None:
+            self._settings.spare.give(buffer)
+        if size:
             memory.release(size)
 
     def _put_in_line(self, reply: "Reply | asyncio.Future[Reply]") -> None:
@@ -280,20 +288,24 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     # Replies
 
-    def _enqueue(self, reply: list[Piece]) -> None:
+    def _enqueue(self, reply: list[Piece] | bytes) -> None:
         """Join what is in memory: a copy costs less than many small writes. Ranges of files stay where they are."""
-        try:
-            body = b"".join(reply)  # type: ignore[arg-type]
-        except TypeError:
+        if isinstance(reply, bytes):
+            self._small.append(reply)
+            self._small_bytes += len(reply)
+            return
+        if FileRange in map(type, reply):
             self._enqueue_with_ranges(reply)
             return
-        self._small.append(_pack_size(len(body)))
-        if len(body) < JOIN_BELOW:
-            self._small.append(body)
-            self._small_bytes += len(body)
+        size = sum(map(len, reply))
+        small = self._small
+        small.append(_pack_size(size))
+        if size < JOIN_BELOW:
+            small += reply  # type: ignore[arg-type]
+            self._small_bytes += size
         else:
             self._join_small()
-            self._outgoing.append(body)
+            self._outgoing.append(b"".join(reply))  # type: ignore[arg-type]
 
     def _enqueue_with_ranges(self, reply: list[Piece]) -> None:
         small = self._small
@@ -338,7 +350,9 @@ class ServerConnection(asyncio.BufferedProtocol):
         while outgoing and not self._is_writing_paused and self._cold_read is None and not self._is_over:
             piece = outgoing.popleft()
             if isinstance(piece, FileRange):
-                self._send_chunk(piece)
+                self._send_chunk(b"", piece)
+            elif outgoing and isinstance(outgoing[0], FileRange):
+                self._send_chunk(piece, cast(FileRange, outgoing.popleft()))
             else:
                 self._write(piece)
 
@@ -346,8 +360,11 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._connections.bytes_out += len(data)
         self._transport.write(data)
 
-    def _send_chunk(self, piece: FileRange) -> None:
-        """Send the beginning of a range: at once if its bytes are in memory, else when a thread has read them."""
+    def _send_chunk(self, head: Buffer, piece: FileRange) -> None:
+        """Send the beginning of a range: at once if its bytes are in memory, else when a thread has read them.
+
+        What goes before it, and the end of the reply if it is there, leave in the same call.
+        """
         if self._transport.is_closing():
             # The transport would take all of it, to throw it away.
             self._is_over = True
@@ -355,17 +372,32 @@ class ServerConnection(asyncio.BufferedProtocol):
         size = min(piece.size, SEND_CHUNK)
         if size < piece.size:
             self._outgoing.appendleft(FileRange(piece.file, piece.position + size, piece.size - size))
+        spare = self._settings.sent
+        buffer = None if size < JOIN_UP_TO else spare.take(SEND_CHUNK) or bytearray(SEND_CHUNK)
         try:
-            data = piece.file.read_warm(piece.position, size)
+            data = piece.file.read_warm(piece.position, size, buffer)
         except OSError as error:
             self._fail_read(piece, str(error))
             return
         if data is None:
+            if head:
+                self._write(head)
             reading = self._settings.async_disk.read(piece.file, piece.position, size)
             self._cold_read = asyncio.ensure_future(reading)
             self._cold_read.add_done_callback(lambda done: self._on_cold_read(done, piece, size))
+        elif len(data) != size:
+            self._fail_read(piece, "bytes to send are gone")
         else:
-            self._write_chunk(data, piece, size)
+            self._write_together(head, data)
+            if buffer is not None and not self._transport.get_write_buffer_size():
+                spare.give(buffer)
+
+    def _write_together(self, head: Buffer, data: Buffer) -> None:
+        outgoing = self._outgoing
+        is_last = outgoing and not isinstance(outgoing[0], FileRange)
+        tail = cast(Buffer, outgoing.popleft()) if is_last else b""
+        self._connections.bytes_out += len(head) + len(data) + len(tail)
+        self._transport.writelines([piece for piece in (head, data, tail) if piece])
 
     def _on_cold_read(self, done: "asyncio.Future[bytes]", piece: FileRange, size: int) -> None:
         self._cold_read = None
@@ -446,4 +478,6 @@ class ServerConnection(asyncio.BufferedProtocol):
 
 
 def _bytes_in_memory(reply: Reply) -> int:
+    if isinstance(reply, bytes):
+        return len(reply)
     return sum(len(piece) for piece in reply or () if not isinstance(piece, FileRange))

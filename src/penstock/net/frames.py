@@ -12,8 +12,30 @@ POISON = 0xDD
 _unpack_size = Packed(">i").unpack_from
 
 
+KEPT_BYTES = 2 * 1024 * 1024
+"""A larger buffer is not kept for the next frame."""
+
+
 class InvalidFrame(Exception):
     """A size that is negative or above the limit: the stream cannot be read on."""
+
+
+class SpareBuffer:
+    """A buffer that no frame uses now, for the next large one of any stream: new memory costs time to fill."""
+
+    def __init__(self) -> None:
+        self._buffer: bytearray | None = None
+
+    def take(self, size: int) -> bytearray | None:
+        buffer = self._buffer
+        if buffer is None or len(buffer) < size:
+            return None
+        self._buffer = None
+        return buffer
+
+    def give(self, buffer: bytearray) -> None:
+        if len(buffer) <= KEPT_BYTES:
+            self._buffer = buffer
 
 
 class FrameReader:
@@ -28,23 +50,27 @@ class FrameReader:
         "_carry",
         "_end",
         "_filled",
+        "_finished",
         "_large",
         "_large_size",
         "_max_size",
         "_scratch",
+        "_spare",
         "_start",
         "_view",
         "announced",
     )
 
-    def __init__(self, scratch: bytearray, max_size: int) -> None:
+    def __init__(self, scratch: bytearray, max_size: int, spare: SpareBuffer | None = None) -> None:
         self._scratch = scratch
+        self._spare = spare or SpareBuffer()
         self._view = memoryview(scratch)
         self._max_size = max_size
         self._carry = b""
         self._start = 0
         self._end = 0
         self._large: bytearray | None = None
+        self._finished: bytearray | None = None
         self._large_size = 0
         self._filled = 0
         self.announced = 0
@@ -54,7 +80,7 @@ class FrameReader:
         if self._large is not None:
             if self._filled == len(self._large):
                 self._large.extend(bytes(min(len(self._large), self._large_size - self._filled)))
-            return memoryview(self._large)[self._filled :]
+            return memoryview(self._large)[self._filled : self._large_size]
         if not self._carry:
             return self._view
         kept = len(self._carry)
@@ -99,11 +125,16 @@ class FrameReader:
         """Take memory for the frame that was announced, and receive it there."""
         size, self.announced = self.announced, 0
         start = self._view[self._start + 4 : self._end]
-        self._large = bytearray(min(size, max(SMALLEST_STEP, AHEAD * len(start))))
+        self._large = self._spare.take(size) or bytearray(min(size, max(SMALLEST_STEP, AHEAD * len(start))))
         self._large[: len(start)] = start
         self._large_size = size
         self._filled = len(start)
         self._start = self._end
+
+    def take_finished(self) -> bytearray | None:
+        """The buffer of the last large frame, for who knows that nobody has views of it any more."""
+        finished, self._finished = self._finished, None
+        return finished
 
     def park(self) -> None:
         """Save what is left in the shared memory: another connection may be next to use it."""
@@ -120,6 +151,5 @@ class FrameReader:
     def _finished_large(self) -> memoryview | None:
         if self._large is None or self._filled < self._large_size:
             return None
-        frame = memoryview(self._large)
-        self._large = None
-        return frame
+        self._finished, self._large = self._large, None
+        return memoryview(self._finished)[: self._large_size]

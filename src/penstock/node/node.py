@@ -7,9 +7,11 @@ from dataclasses import replace
 from penstock.broker.broker import Broker
 from penstock.broker.broker_config import BrokerConfig, log_config
 from penstock.broker.dispatch import Dispatcher
+from penstock.broker.flushing import Flushing
 from penstock.broker.gauges import RECOVERY, RUNNING, SHUTTING_DOWN, STARTING, register_broker_gauges
 from penstock.broker.group_coordinator import GroupCoordinator
 from penstock.broker.group_gauges import register_group_gauges
+from penstock.broker.group_warnings import warn_of_broker_settings
 from penstock.broker.handlers import HANDLERS
 from penstock.broker.metrics import BrokerMetrics
 from penstock.broker.route import routes_of
@@ -62,6 +64,7 @@ class Node:
         self._world = world
         self._settings = settings
         self._config = BrokerConfig(settings.config)
+        self._group_settings = group_settings(self._config)
         # Kafka's default is too short for clients that all come at once after a restart.
         backlog_key = "socket.listen.backlog.size"
         self._backlog = self._config[backlog_key] if backlog_key in settings.config.given else BACKLOG
@@ -87,6 +90,7 @@ class Node:
         """Recover the data directory, join the cluster, open the port; ConfigError or OSError when that cannot be."""
         for key in without_meaning(self._settings.config):
             logger.warning("config key=%s has no effect here", key)
+        warn_of_broker_settings(self._config)
         self._world.disk.make_directories(self._settings.data_directory)
         self._lock = self._claim()
         await self._open_endpoint()
@@ -189,7 +193,7 @@ class Node:
         assert membership is not None
         logs = self._log_directory()
         metrics = BrokerMetrics(self._registry, world.clock.monotonic_ms())
-        groups = self._group_coordinator()
+        groups = self._group_coordinator(Flushing(world.async_disk, world.clock, metrics.log_flushes))
         broker = Broker(world, identity, self._config, logs, groups, metrics, membership)
         self.broker = broker
         broker.on_reconfigured = self._reconfigure
@@ -218,6 +222,9 @@ class Node:
 
     def _reconfigure(self, config: BrokerConfig) -> None:
         self._connections.limits = connection_limits(config)
+        self._group_settings = group_settings(config)
+        assert self.broker is not None, "only a broker learns of changes"
+        self.broker.groups.reconfigure(self._group_settings)
 
     async def _adopt(self, found: list[Found], image: Image) -> bool:
         """The first node of a cluster takes over the topics that lie in its directory."""
@@ -242,13 +249,15 @@ class Node:
         assert self.broker is not None
         return self.broker.image
 
-    def _group_coordinator(self) -> GroupCoordinator:
+    def _group_coordinator(self, flushing: Flushing) -> GroupCoordinator:
         world, config = self._world, self._config
-        settings = group_settings(config)
         counts = GroupCounts()
         cluster = Cluster(self._image, lambda group_id: self._image().config_of(GROUP, group_id))
         coordinator = GroupCoordinator(
-            lambda: GroupMachine(settings, cluster, world.entropy.random_bytes, counts), world.clock, world.async_disk
+            lambda: GroupMachine(self._group_settings, cluster, world.entropy.random_bytes, counts),
+            world.clock,
+            world.async_disk,
+            flushing,
         )
         coordinator.load_buffer_size = config["offsets.load.buffer.size"]
         coordinator.codec = Codec(config["offsets.topic.compression.codec"])

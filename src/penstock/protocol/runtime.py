@@ -11,12 +11,21 @@ from penstock.protocol.errors import CannotEncode, MalformedMessage
 SMALL = tuple(bytes((value,)) for value in range(128))
 """Unsigned varints of one byte."""
 
+_TWO_BYTES = Struct("BB").pack
+_THREE_BYTES = Struct("BBB").pack
+
 SHORT_ARRAY = 16
 """Arrays of numbers below this length have a packer made beforehand."""
 
 
 def uvarint(value: int) -> bytes:
     """An unsigned varint of any length."""
+    if value < 1 << 7:
+        return SMALL[value]
+    if value < 1 << 14:
+        return _TWO_BYTES(value & 127 | 128, value >> 7)
+    if value < 1 << 21:
+        return _THREE_BYTES(value & 127 | 128, value >> 7 & 127 | 128, value >> 14)
     encoded = bytearray()
     while value > 127:
         encoded.append(value & 127 | 128)
@@ -43,6 +52,9 @@ def read_uvarint(data: Buffer, position: int) -> tuple[int, int]:
     first = data[position]
     if first < 128:
         return first, position + 1
+    second = data[position + 1]
+    if second < 128:
+        return first & 127 | second << 7, position + 2
     return read_long_uvarint(data, position + 1, first)
 
 

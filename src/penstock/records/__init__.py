@@ -8,6 +8,7 @@ from penstock.records.batch import (
     iter_batches,
     parse_produced,
     patch_header,
+    patch_in_place,
     with_codec,
     with_log_append_time,
     with_max_timestamp,
@@ -27,7 +28,7 @@ from penstock.records.errors import (
     RecordsError,
     UnsupportedCompression,
 )
-from penstock.records.kernel import COMPILED, find_unfit, scan
+from penstock.records.kernel import COMPILED, extents, find_unfit, plain_batch, scan, timestamp_range
 from penstock.records.record import Record, RecordInput, Scan
 
 __all__ = [
@@ -48,12 +49,16 @@ __all__ = [
     "compress",  # a record section to a compressed block
     "decompress",  # and back, within a bound
     "end_transaction_marker",  # the batch that commits or aborts
+    "extents",  # where the whole batches lie in stored bytes
     "find_unfit",  # the records that a topic's rules refuse
     "iter_batches",  # the whole batches in fetched or stored bytes
     "parse_control_record",  # a record of a control batch, read
     "parse_produced",  # the one batch of a produce request, checked
     "patch_header",  # the 16 bytes a broker writes instead of the producer's
+    "patch_in_place",  # the same, inside the producer's own bytes
+    "plain_batch",  # what to know of a batch that is as plain as can be
     "scan",  # check the structure of an uncompressed record section
+    "timestamp_range",  # the same check, for the earliest and the latest timestamp alone
     "with_codec",  # a batch with its records compressed otherwise
     "with_log_append_time",  # a batch stamped with the broker's time
     "with_max_timestamp",  # a batch with its records' own timestamps, the maximum put right

@@ -12,11 +12,21 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from cpython.list cimport PyList_New, PyList_SET_ITEM
 from cpython.ref cimport Py_INCREF, Py_XDECREF, PyObject
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE, PyTuple_New, PyTuple_SET_ITEM
-from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from penstock.records.errors import CorruptBatch
-from penstock.records.record import NO_TIMESTAMP, SMALLEST_RECORD, BinaryColumn, Columns, Record, Scan
+from penstock.records.record import (
+    BATCH_HEADER_SIZE,
+    BATCH_LENGTH_OVERHEAD,
+    BATCH_MAGIC,
+    NO_TIMESTAMP,
+    SMALLEST_RECORD,
+    BinaryColumn,
+    Columns,
+    Record,
+    Scan,
+)
 
 cdef extern from "Python.h":
     ctypedef struct PyTypeObject:
@@ -43,6 +53,9 @@ cdef extern from *:
 
 cdef Py_ssize_t smallest_record = SMALLEST_RECORD
 cdef int64_t no_timestamp = NO_TIMESTAMP
+cdef Py_ssize_t header_size = BATCH_HEADER_SIZE
+cdef Py_ssize_t length_overhead = BATCH_LENGTH_OVERHEAD
+cdef uint8_t batch_magic = BATCH_MAGIC
 cdef object record_type = Record
 cdef object scan_type = Scan
 cdef tuple no_headers = ()
@@ -121,6 +134,20 @@ def scan(body, Py_ssize_t count, bint list_null_keys=False):
     )
 
 
+def timestamp_range(buffer, Py_ssize_t start, Py_ssize_t count):
+    """The least and the greatest timestamp delta of the section from `start` on, checked as `scan` checks it."""
+    cdef Py_buffer view
+    cdef const uint8_t* at
+    cdef int64_t low, high
+    PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
+    try:
+        at = <const uint8_t*>view.buf
+        scan_timestamps(at + min(start, view.len), at + view.len, count, &low, &high)
+    finally:
+        PyBuffer_Release(&view)
+    return low, high
+
+
 def find_unfit(
     body,
     Py_ssize_t count,
@@ -158,6 +185,81 @@ def find_unfit(
     finally:
         PyBuffer_Release(&view)
     return unfit
+
+
+def plain_batch(data):
+    """CRC, last offset delta, least and greatest timestamp of the one batch that fills `data`; None for most.
+
+    Plain is a batch of well formed records, not compressed, with nothing but defaults in its header, of no producer
+    that must be remembered, and with the right maximum timestamp. The checksum is for the caller to compare.
+    """
+    cdef Py_buffer view
+    cdef const uint8_t* at
+    cdef int64_t base, max_timestamp, low, high
+    cdef int32_t last_offset_delta, count
+    cdef uint32_t crc
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    try:
+        if view.len < header_size:
+            return None
+        at = <const uint8_t*>view.buf
+        last_offset_delta = <int32_t>read_big_endian(at + 23, 4)
+        count = <int32_t>read_big_endian(at + 57, 4)
+        # Base offset, length, magic, attributes, producer id.
+        if read_big_endian(at, 8) != 0 or <int32_t>read_big_endian(at + 8, 4) != view.len - length_overhead:
+            return None
+        if at[16] != batch_magic or at[21] != 0 or at[22] != 0 or <int64_t>read_big_endian(at + 43, 8) != -1:
+            return None
+        if count <= 0 or count - 1 != last_offset_delta:
+            return None
+        crc = <uint32_t>read_big_endian(at + 17, 4)
+        base = <int64_t>read_big_endian(at + 27, 8)
+        max_timestamp = <int64_t>read_big_endian(at + 35, 8)
+        try:
+            scan_timestamps(at + header_size, at + view.len, count, &low, &high)
+        except CorruptBatch:
+            return None
+    finally:
+        PyBuffer_Release(&view)
+    if (low < 0 and base < INT64_MIN - low) or (high > 0 and base > INT64_MAX - high) or (high < 0 and base < INT64_MIN - high):
+        return None
+    if base + high != max_timestamp or max_timestamp < no_timestamp:
+        return None
+    return crc, last_offset_delta, base + low, max_timestamp
+
+
+def extents(data):
+    """The first offset in stored bytes, where each whole batch begins and the last one ends, and their last offsets.
+
+    Ends at the first batch that is cut off, not of format 2, or not behind the one before it.
+    """
+    cdef Py_buffer view
+    cdef const uint8_t* at
+    cdef int64_t first = 0, last_offset = -1, base_offset
+    cdef int32_t length, last_offset_delta
+    cdef Py_ssize_t start = 0, end
+    cdef list starts = [0], last_offsets = []
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    try:
+        while start + header_size <= view.len:
+            at = <const uint8_t*>view.buf + start
+            base_offset = <int64_t>read_big_endian(at, 8)
+            length = <int32_t>read_big_endian(at + 8, 4)
+            last_offset_delta = <int32_t>read_big_endian(at + 23, 4)
+            end = start + length + length_overhead
+            if at[16] != batch_magic or end < start + header_size or end > view.len:
+                break
+            if base_offset <= last_offset or last_offset_delta < 0 or base_offset > INT64_MAX - last_offset_delta:
+                break
+            if start == 0:
+                first = base_offset
+            start = end
+            last_offset = base_offset + last_offset_delta
+            starts.append(end)
+            last_offsets.append(last_offset)
+    finally:
+        PyBuffer_Release(&view)
+    return first, starts, last_offsets
 
 
 def encode(records, int64_t base_timestamp, offset_deltas=None):
@@ -362,6 +464,27 @@ cdef const uint8_t* read_unsigned(const uint8_t* at, const uint8_t* end, int lim
     return NULL
 
 
+cdef int scan_timestamps(
+    const uint8_t* at, const uint8_t* end, Py_ssize_t count, int64_t* low, int64_t* high
+) except -1:
+    """Check the structure of every record, and find the least and the greatest timestamp delta."""
+    cdef Parsed record
+    cdef Py_ssize_t index
+    low[0] = high[0] = 0
+    check_count(count, end - at)
+    for index in range(count):
+        at = next_record(at, end, index, &record)
+        if index == 0:
+            low[0] = high[0] = record.timestamp_delta
+        elif record.timestamp_delta > high[0]:
+            high[0] = record.timestamp_delta
+        elif record.timestamp_delta < low[0]:
+            low[0] = record.timestamp_delta
+        if record.header_count:
+            check_headers(&record, index)
+    return check_end(at, end)
+
+
 cdef int check_count(Py_ssize_t count, Py_ssize_t size) except -1:
     if count < 0 or count > size // smallest_record:
         raise CorruptBatch(f"{size} bytes cannot hold {count} records")
@@ -456,6 +579,14 @@ cdef inline object field_object(Field* field):
 cdef inline void set_item(object row, Py_ssize_t position, object item):
     Py_INCREF(item)
     PyTuple_SET_ITEM(row, position, item)
+
+
+cdef inline uint64_t read_big_endian(const uint8_t* at, Py_ssize_t size) noexcept nogil:
+    cdef uint64_t number = 0
+    cdef Py_ssize_t index
+    for index in range(size):
+        number = number << 8 | at[index]
+    return number
 
 
 cdef inline int64_t add(int64_t base, int64_t delta) noexcept nogil:

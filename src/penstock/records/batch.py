@@ -10,12 +10,11 @@ from penstock.model.buffers import Buffer
 from penstock.records.compression import MAX_DECOMPRESSED_BYTES, Codec, codec_of, compress, decompress
 from penstock.records.errors import CorruptBatch, InvalidRecord
 from penstock.records.kernel import decode
-from penstock.records.record import Record
+from penstock.records.record import BATCH_HEADER, BATCH_HEADER_SIZE, BATCH_LENGTH_OVERHEAD, BATCH_MAGIC, Record
 
-MAGIC = 2
-HEADER_SIZE = 61
-# The base offset and the length field itself, which the length does not count.
-LENGTH_OVERHEAD = 12
+MAGIC = BATCH_MAGIC
+HEADER_SIZE = BATCH_HEADER_SIZE
+LENGTH_OVERHEAD = BATCH_LENGTH_OVERHEAD
 PATCHED_SIZE = 16
 CRC_START = 21
 
@@ -29,7 +28,7 @@ DELETE_HORIZON_BIT = 0x40
 # The delete horizon is the cleaner's to set, and a batch written anew has none.
 _BITS_BESIDE_CODEC = TIMESTAMP_TYPE_BIT | TRANSACTIONAL_BIT | CONTROL_BIT
 
-HEADER = Struct(">qiibIhiqqqhii")
+HEADER = BATCH_HEADER
 _PATCH = Struct(">qii")
 _MAGIC_AT = 16
 # The smallest message that magic 0 could hold; whatever is shorter has a broken length, in any format.
@@ -230,6 +229,11 @@ def parse_produced(buffer: Buffer) -> BatchView:
 def patch_header(view: BatchView, base_offset: int, partition_leader_epoch: int) -> bytes:
     """The first 16 bytes with offset and epoch filled in; they lie before the CRC's range, so it stays valid."""
     return _PATCH.pack(base_offset, view.batch_length, partition_leader_epoch)
+
+
+def patch_in_place(batch: memoryview, base_offset: int, partition_leader_epoch: int) -> None:
+    """Fill in offset and epoch where the batch lies."""
+    _PATCH.pack_into(batch, 0, base_offset, len(batch) - LENGTH_OVERHEAD, partition_leader_epoch)
 
 
 def with_log_append_time(view: BatchView, now_ms: int) -> bytes:

@@ -3,11 +3,29 @@
 import logging
 
 try:
-    from penstock.records._kernel import decode, decode_columns, encode, find_unfit, scan
+    from penstock.records._kernel import (
+        decode,
+        decode_columns,
+        encode,
+        extents,
+        find_unfit,
+        plain_batch,
+        scan,
+        timestamp_range,
+    )
 
     COMPILED = True
 except ImportError:
-    from penstock.records.pure import decode, decode_columns, encode, find_unfit, scan
+    from penstock.records.pure import (
+        decode,
+        decode_columns,
+        encode,
+        extents,
+        find_unfit,
+        plain_batch,
+        scan,
+        timestamp_range,
+    )
 
     COMPILED = False
     logging.getLogger("penstock.records").warning(
@@ -15,4 +33,14 @@ except ImportError:
         "install a C compiler and reinstall penstock to build it"
     )
 
-__all__ = ["COMPILED", "decode", "decode_columns", "encode", "find_unfit", "scan"]
+__all__ = [
+    "COMPILED",
+    "decode",
+    "decode_columns",
+    "encode",
+    "extents",
+    "find_unfit",
+    "plain_batch",
+    "scan",
+    "timestamp_range",
+]

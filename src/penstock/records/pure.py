@@ -3,11 +3,16 @@
 from array import array
 from collections.abc import Iterator, Sequence
 from functools import partial
+from struct import Struct
 from typing import NoReturn, TypeAlias
 
 from penstock.model.buffers import Buffer
 from penstock.records.errors import CorruptBatch
 from penstock.records.record import (
+    BATCH_HEADER,
+    BATCH_HEADER_SIZE,
+    BATCH_LENGTH_OVERHEAD,
+    BATCH_MAGIC,
     NO_TIMESTAMP,
     SMALLEST_RECORD,
     BinaryColumn,
@@ -27,6 +32,9 @@ _MAX_INT32 = (1 << 31) - 1
 
 # offset, timestamp, key, value, headers
 _Row: TypeAlias = tuple[int, int, bytes | None, bytes | None, tuple[Header, ...]]
+
+# Base offset, length, magic, last offset delta.
+_EXTENT = Struct(">qi4xb6xi")
 
 # Nearly every length and delta is small: looking it up costs a third of encoding it.
 _SMALL_VARINTS = tuple(encode_varint(value) for value in range(1024))
@@ -61,6 +69,12 @@ def scan(body: Buffer, count: int, list_null_keys: bool = False) -> Scan:
     return Scan(count, first, last, is_consecutive, min_timestamp, max_timestamp, max_index, len(null_keys), listed)
 
 
+def timestamp_range(buffer: Buffer, start: int, count: int) -> tuple[int, int]:
+    """The least and the greatest timestamp delta of the section from `start` on, checked as `scan` checks it."""
+    found = scan(memoryview(buffer)[start:], count)
+    return found.min_timestamp_delta, found.max_timestamp_delta
+
+
 def find_unfit(
     body: Buffer, count: int, base_timestamp: int, earliest_ms: int, latest_ms: int, needs_keys: bool, limit: int
 ) -> list[tuple[int, int | None]]:
@@ -77,6 +91,54 @@ def find_unfit(
         if len(unfit) >= limit:
             break
     return unfit
+
+
+def plain_batch(data: Buffer) -> tuple[int, int, int, int] | None:
+    """CRC, last offset delta, least and greatest timestamp of the one batch that fills `data`; None for most.
+
+    Plain is a batch of well formed records, not compressed, with nothing but defaults in its header, of no producer
+    that must be remembered, and with the right maximum timestamp. The checksum is for the caller to compare.
+    """
+    if len(data) < BATCH_HEADER_SIZE:
+        return None
+    base_offset, length, _, magic, crc, attributes, last_offset_delta, base, max_timestamp, producer_id, _, _, count = (
+        BATCH_HEADER.unpack_from(data, 0)
+    )
+    if base_offset or length != len(data) - BATCH_LENGTH_OVERHEAD or magic != BATCH_MAGIC or attributes:
+        return None
+    if producer_id != -1 or count <= 0 or count - 1 != last_offset_delta:
+        return None
+    try:
+        low, high = timestamp_range(data, BATCH_HEADER_SIZE, count)
+    except CorruptBatch:
+        return None
+    if base + low < _MIN_INT64 or base + high != max_timestamp or max_timestamp < NO_TIMESTAMP:
+        return None
+    return crc, last_offset_delta, base + low, max_timestamp
+
+
+def extents(data: Buffer) -> tuple[int, list[int], list[int]]:
+    """The first offset in stored bytes, where each whole batch begins and the last one ends, and their last offsets.
+
+    Ends at the first batch that is cut off, not of format 2, or not behind the one before it.
+    """
+    first, start, last_offset = 0, 0, -1
+    starts: list[int] = [0]
+    last_offsets: list[int] = []
+    while start + BATCH_HEADER_SIZE <= len(data):
+        base_offset, length, magic, last_offset_delta = _EXTENT.unpack_from(data, start)
+        end = start + length + BATCH_LENGTH_OVERHEAD
+        if magic != BATCH_MAGIC or end < start + BATCH_HEADER_SIZE or end > len(data):
+            break
+        if base_offset <= last_offset or last_offset_delta < 0 or base_offset > _MAX_INT64 - last_offset_delta:
+            break
+        if not start:
+            first = base_offset
+        start = end
+        last_offset = base_offset + last_offset_delta
+        starts.append(end)
+        last_offsets.append(last_offset)
+    return first, starts, last_offsets
 
 
 def encode(records: Sequence[RecordInput], base_timestamp: int, offset_deltas: Sequence[int] | None = None) -> bytes:

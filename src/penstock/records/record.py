@@ -1,6 +1,7 @@
 """The plain types that the compiled kernel and its pure twin share."""
 
 from collections.abc import Sequence
+from struct import Struct
 from typing import NamedTuple, TypeAlias
 
 from penstock.model.buffers import Buffer
@@ -13,6 +14,12 @@ RecordInput: TypeAlias = tuple[int, Buffer | None, Buffer | None, Sequence[Heade
 
 # Length, attributes, timestamp delta, offset delta, key length, value length and header count take one byte each.
 SMALLEST_RECORD = 7
+
+BATCH_MAGIC = 2
+BATCH_HEADER = Struct(">qiibIhiqqqhii")
+BATCH_HEADER_SIZE = BATCH_HEADER.size
+# The base offset and the length field itself, which the length does not count.
+BATCH_LENGTH_OVERHEAD = 12
 
 NO_TIMESTAMP = -1
 """What a record says that was given no time; no bound applies to it."""

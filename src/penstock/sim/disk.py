@@ -121,7 +121,7 @@ class SimFile:
         self._disk.operate("read", self._path, f" {position}+{size}")
         return bytes(self.pages.data[position : position + size])
 
-    def read_warm(self, position: int, size: int) -> bytes | None:
+    def read_warm(self, position: int, size: int, into: bytearray | None = None) -> bytes | None:
         if self._disk.is_cold():
             self._check_open()
             return None

@@ -40,7 +40,7 @@ class Caller:
         self._port = port
         self._channel: Channel | None = None
 
-    async def ask(self, request: Any, version: int) -> Any:
+    async def ask(self, request: Any, version: int, seconds: float = CALL_SECONDS) -> Any:
         """The answer, or None; waits for the broker to be there."""
         while self._channel is None:
             try:
@@ -49,7 +49,7 @@ class Caller:
             except (OSError, TimeoutError):
                 await asyncio.sleep(RETRY_SECONDS)
         try:
-            return await asyncio.wait_for(self._channel.call(request, version), CALL_SECONDS)
+            return await asyncio.wait_for(self._channel.call(request, version), seconds)
         except (OSError, ChannelClosed, TimeoutError):
             self.close()
             return None

@@ -64,6 +64,15 @@ class OffsetIndex:
             return OffsetPosition(self._base_offset, 0)
         return OffsetPosition(self._base_offset + self._offsets[slot], self._positions[slot])
 
+    def around(self, offset: int) -> tuple[int | None, int, int | None]:
+        """The same entry, None for an offset where there is none, and the position of the entry behind it."""
+        offsets, positions = self._offsets, self._positions
+        slot = bisect_right(offsets, offset - self._base_offset)
+        behind = positions[slot] if slot < len(positions) else None
+        if not slot:
+            return None, 0, behind
+        return self._base_offset + offsets[slot - 1], positions[slot - 1], behind
+
     def first_from_position(self, position: int) -> OffsetPosition | None:
         """The first entry at or behind a position."""
         slot = bisect_left(self._positions, position)

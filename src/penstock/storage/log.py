@@ -2,18 +2,21 @@
 
 import logging
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from penstock.model.buffers import Buffer
 from penstock.model.errors import KafkaStorageError, OffsetOutOfRange, RecordListTooLarge
-from penstock.records import BatchView, RecordsError, patch_header
+from penstock.records import BatchView, patch_header, patch_in_place
 from penstock.records.batch import LENGTH_OVERHEAD
-from penstock.storage.formats import AbortedTransaction, CorruptFile
+from penstock.storage.formats import AbortedTransaction
 from penstock.storage.leader_epochs import LeaderEpochs
 from penstock.storage.log_config import LogConfig
+from penstock.storage.lookups import first_since, newest
 from penstock.storage.open_files import OpenFiles
-from penstock.storage.outcomes import Appended, FlushDue, FoundRecord
+from penstock.storage.outcomes import Appended, FlushDue, FoundRecord, PlainBatch
 from penstock.storage.producer_snapshots import ProducerSnapshots
 from penstock.storage.producers import NO_PRODUCER, AppendedBatch, EndMarker, Origin, Producers
+from penstock.storage.reading import READ_ERRORS, Reading
 from penstock.storage.replay import end_marker, note_producer, replay_producers
 from penstock.storage.retention import below_start, over_size, too_old
 from penstock.storage.segment import Segment
@@ -23,26 +26,6 @@ logger = logging.getLogger(__name__)
 
 EPOCH_BUMPING_TRANSACTIONS = 2
 """Since this version of transactions an end marker carries a bumped epoch (KIP-890)."""
-
-
-READ_ERRORS = (OSError, RecordsError, CorruptFile)
-"""What a disk or damaged bytes raise while a log is read."""
-
-
-class _Reading:
-    """Whatever a disk or damaged bytes raise while a log is read is its KafkaStorageError."""
-
-    __slots__ = ("_directory",)
-
-    def __init__(self, directory: str) -> None:
-        self._directory = directory
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if isinstance(error, READ_ERRORS):
-            raise KafkaStorageError(f"cannot read {self._directory}: {error}") from error
 
 
 class Log:
@@ -68,7 +51,7 @@ class Log:
         self._segments = segments
         self._base_offsets = [segment.base_offset for segment in segments]
         self._failure: str | None = None
-        self._reading = _Reading(directory)
+        self._reading = Reading(directory)
         self._snapshots = snapshots
         self.epochs = epochs
         self.producers = Producers()
@@ -80,6 +63,7 @@ class Log:
         self._retired_paths: list[str] = []
         self.is_new = False
         """Whether the directory itself was made since the last flush."""
+        self.may_wait_for_flush = config.may_wait_for_flush
         self.has_changed = False
         """Whether any file may differ from what the device has."""
 
@@ -131,26 +115,43 @@ class Log:
                 due = self.flush_due(now_ms)
                 return Appended(repeated.base_offset, repeated.last_offset, is_duplicate=True, is_flush_due=due)
         base_offset = self.end_offset
-        last_offset = base_offset + batch.last_offset_delta
+        pieces = (patch_header(batch, base_offset, leader_epoch), batch.bytes_after_patch)
+        self._write(pieces, size, (batch.last_offset_delta, batch.max_timestamp), leader_epoch, now_ms)
+        if has_producer:
+            self._note_producer(self._segments[-1], batch, base_offset, marker)
+        is_flush_due = self.may_wait_for_flush and self.flush_due(now_ms)
+        return Appended(base_offset, base_offset + batch.last_offset_delta, False, is_flush_due)
+
+    def append_plain(self, data: memoryview, plain: PlainBatch, *, leader_epoch: int, now_ms: int) -> int:
+        """The same for a batch that needs no more than its offset and epoch, which are put into it where it lies."""
+        if self._failure is not None:
+            self._refuse_if_failed()
+        size = len(data)
+        if size > self._config.segment_bytes:
+            raise RecordListTooLarge(f"a batch of {size} bytes does not fit a segment of {self._config.segment_bytes}")
+        base_offset = self.end_offset
+        patch_in_place(data, base_offset, leader_epoch)
+        self._write((data,), size, plain, leader_epoch, now_ms)
+        return base_offset
+
+    def _write(self, pieces: Sequence[Buffer], size: int, plain: PlainBatch, leader_epoch: int, now_ms: int) -> None:
+        last_offset_delta, max_timestamp = plain
+        last_offset = self.end_offset + last_offset_delta
         self.has_changed = True
         try:
             segment = self._segments[-1]
-            if segment.should_roll(size, last_offset, batch.max_timestamp, now_ms):
-                self.roll(base_offset, now_ms)
+            if segment.should_roll(size, last_offset, max_timestamp, now_ms):
+                self.roll(self.end_offset, now_ms)
                 segment = self._segments[-1]
             if leader_epoch > self.epochs.latest:
-                self.epochs.assign(leader_epoch, base_offset)
-            pieces = (patch_header(batch, base_offset, leader_epoch), batch.bytes_after_patch)
-            segment.append(pieces, size, last_offset, batch.max_timestamp)
+                self.epochs.assign(leader_epoch, self.end_offset)
+            segment.append(pieces, size, last_offset, max_timestamp)
         except OSError as error:
             self._note_failure(error)
             raise KafkaStorageError(f"cannot append to {self._directory}: {error}") from error
         self.end_offset = self.producers.end_offset = last_offset + 1
-        if has_producer:
-            self._note_producer(segment, batch, base_offset, marker)
         if self._unflushed_since_ms is None:
             self._unflushed_since_ms = now_ms
-        return Appended(base_offset, last_offset, is_flush_due=self.flush_due(now_ms))
 
     def _check_producer(
         self, batch: BatchView, origin: Origin, marker: EndMarker | None, transaction_version: int
@@ -305,6 +306,18 @@ class Log:
         batch.size = min(limit - batch.position, wanted)
         return batch if batch.size > 0 else None
 
+    def read_warm(self, offset: int, max_bytes: int, *, upper_offset: int) -> Buffer | None:
+        """What `read` would find, already read; None where that takes more than one system call, or waiting."""
+        if self._failure is not None or not self.start_offset <= offset < upper_offset:
+            return None
+        segment = self._segments[bisect_right(self._base_offsets, offset) - 1]
+        if segment.next_offset > upper_offset:
+            return None
+        try:
+            return segment.read_warm(offset, max_bytes)
+        except OSError:
+            return None
+
     def aborted_transactions(self, start_offset: int, upper_offset: int) -> list[AbortedTransaction]:
         """The aborted transactions with records in a range."""
         found: list[AbortedTransaction] = []
@@ -333,25 +346,15 @@ class Log:
     def first_record_since(self, timestamp_ms: int) -> FoundRecord | None:
         """The first record that is not older."""
         with self._reading:
-            for segment in self._segments:
-                if segment.largest_timestamp >= timestamp_ms:
-                    found = segment.find_timestamp(timestamp_ms, self.start_offset)
-                    if found is not None:
-                        return FoundRecord(found[1], found[0], self.epochs.epoch_at(found[1]))
-        return None
+            return self._found(first_since(self._segments, timestamp_ms, self.start_offset))
 
     def newest_record(self) -> FoundRecord | None:
         """The first record with the largest timestamp."""
         with self._reading:
-            segment = max(self._segments, key=lambda one: one.largest.timestamp_ms)
-            largest = segment.largest
-            place = segment.first_batch_to_contain(largest.offset) if largest.timestamp_ms >= 0 else None
-            if place is None:
-                return None
-            for record in segment.read_batch(place).records():
-                if record.timestamp_ms == largest.timestamp_ms:
-                    return FoundRecord(record.offset, record.timestamp_ms, self.epochs.epoch_at(record.offset))
-        return None
+            return self._found(newest(self._segments))
+
+    def _found(self, found: tuple[int, int] | None) -> FoundRecord | None:
+        return None if found is None else FoundRecord(found[1], found[0], self.epochs.epoch_at(found[1]))
 
     def _locate(self, offset: int) -> tuple[Segment, FileRange] | None:
         """The segment and place of the batch that holds an offset, or of the first one behind it."""
@@ -367,7 +370,7 @@ class Log:
     # Cutting
 
     def raise_high_watermark(self, offset: int) -> None:
-        self.high_watermark = min(offset, self.end_offset)
+        self.high_watermark = offset if offset < self.end_offset else self.end_offset
         self.producers.raise_high_watermark(self.high_watermark)
 
     def raise_start(self, offset: int) -> None:
@@ -464,6 +467,7 @@ class Log:
     def reconfigure(self, config: LogConfig) -> None:
         """Go on with other settings; what is written already stays as it is."""
         self._config = config
+        self.may_wait_for_flush = config.may_wait_for_flush
         for segment in self._segments:
             segment.reconfigure(config)
 

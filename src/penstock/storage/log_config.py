@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+NEVER = 2**63 - 1
+
 
 @dataclass(frozen=True, slots=True)
 class LogConfig:
@@ -16,8 +18,8 @@ class LogConfig:
     is_compacted: bool = False
     retention_ms: int = 7 * 24 * 3_600_000
     retention_bytes: int = -1
-    flush_messages: int = 2**63 - 1
-    flush_ms: int = 2**63 - 1
+    flush_messages: int = NEVER
+    flush_ms: int = NEVER
     producer_id_expiration_ms: int = 24 * 3_600_000
     uses_log_append_time: bool = False
     max_message_bytes: int = 1_048_588
@@ -32,3 +34,13 @@ class LogConfig:
     min_insync_replicas: int = 1
     delete_delay_ms: int = 60_000
     """How long files that were deleted lie there under another name."""
+
+    @property
+    def may_wait_for_flush(self) -> bool:
+        """Whether an append may have to be on the device before it is acknowledged."""
+        return self.flush_messages != NEVER or self.flush_ms != NEVER
+
+    @property
+    def stores_as_produced(self) -> bool:
+        """Whether a batch without compression is stored as it comes, if its timestamps are right."""
+        return self.compression == "producer" and not self.uses_log_append_time and not self.is_compacted

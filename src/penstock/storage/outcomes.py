@@ -1,8 +1,12 @@
 """What came of an operation on a log, or is still to be done for it."""
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from penstock.world.disk import File
+
+PlainBatch: TypeAlias = tuple[int, int]
+"""What a log must know of a batch that is stored as it came: its last offset delta and its maximum timestamp."""
 
 
 @dataclass(slots=True)

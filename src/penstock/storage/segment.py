@@ -13,6 +13,7 @@ from penstock.storage.formats import OFFSET_ENTRY, TIME_ENTRY, CorruptFile
 from penstock.storage.indexes import NO_TIMESTAMP, OffsetIndex, OffsetPosition, TimeIndex, TimestampOffset
 from penstock.storage.log_config import LogConfig
 from penstock.storage.open_files import OpenFiles
+from penstock.storage.read_window import ReadWindow
 from penstock.storage.transaction_index import TransactionIndex
 from penstock.world.disk import Disk, File, FileRange
 
@@ -20,7 +21,9 @@ logger = logging.getLogger(__name__)
 
 FIRST_WINDOW_BYTES = 512
 SCAN_WINDOW_BYTES = 64 * 1024
+SHORT_READ_BYTES = 64 * 1024
 MAX_RELATIVE_OFFSET = 2**31 - 1
+NOT_KNOWN_TO_FIT = -(2**63) - 1
 SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
 
 
@@ -53,11 +56,12 @@ class Segment:
         "_disk",
         "_files",
         "_first_timestamp",
-        "_is_index_full",
+        "_fits_until_ms",
         "_largest",
         "_log_path",
         "_offset_index",
         "_time_index",
+        "_window",
         "base_offset",
         "created_ms",
         "is_active",
@@ -84,15 +88,17 @@ class Segment:
         self._time_index: TimeIndex | None = None
         self._largest: TimestampOffset | None = None
         self._first_timestamp: int | None = None
-        self._is_index_full: bool | None = None
-        """Not known again after each new entry."""
+        self._fits_until_ms = NOT_KNOWN_TO_FIT
+        """A batch that is not younger has room in the indexes, and is no reason to roll by time."""
         self._bytes_since_entry = 0
+        self._window: ReadWindow | None = None
 
     def path(self, suffix: str) -> str:
         return f"{self._directory}/{self.base_offset:020d}{suffix}"
 
     def reconfigure(self, config: LogConfig) -> None:
         self._config = config
+        self._fits_until_ms = NOT_KNOWN_TO_FIT
 
     @property
     def file(self) -> File:
@@ -160,7 +166,8 @@ class Segment:
         if self._bytes_since_entry > self._config.index_interval_bytes:
             self.offset_index.append(last_offset, self.size)
             self.time_index.append_if_larger(largest.timestamp_ms, largest.offset)
-            self._is_index_full = None
+            if self._is_index_full():
+                self._fits_until_ms = NOT_KNOWN_TO_FIT
             self._bytes_since_entry = 0
         self._bytes_since_entry += size
         self.size += size
@@ -168,20 +175,25 @@ class Segment:
 
     def should_roll(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
         """Whether a batch must go to a new segment."""
-        config = self._config
-        if self.size > config.segment_bytes - size or last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
+        if self.size + size > self._config.segment_bytes or last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
             return True
-        if self.size and self._waited_ms(max_timestamp, now_ms) > config.segment_ms - self.roll_jitter_ms:
-            return True
-        if self._is_index_full is None:
-            self._is_index_full = self.offset_index.is_full or self.time_index.is_full
-        return self._is_index_full
+        return max_timestamp > self._fits_until_ms and (self._is_old(max_timestamp, now_ms) or self._is_index_full())
 
-    def _waited_ms(self, max_timestamp: int, now_ms: int) -> int:
+    def _is_old(self, max_timestamp: int, now_ms: int) -> bool:
+        if not self.size:
+            return False
+        allowed_ms = self._config.segment_ms - self.roll_jitter_ms
         first = self._first_timestamp
         if first is None:
             first = self._first_timestamp = next(self.headers()).header.max_timestamp
-        return max_timestamp - first if first >= 0 else now_ms - self.created_ms
+        if first < 0:
+            return now_ms - self.created_ms > allowed_ms
+        if not self._is_index_full():
+            self._fits_until_ms = first + allowed_ms
+        return max_timestamp - first > allowed_ms
+
+    def _is_index_full(self) -> bool:
+        return self.offset_index.is_full or self.time_index.is_full
 
     # Finding
 
@@ -201,6 +213,43 @@ class Segment:
             except (_WrongEntry, KafkaStorageError, OSError):
                 logger.warning("damaged index=%s offset=%d position=%d", self.path(".index"), indexed_offset, position)
         return self._scan(offset, from_position, None)
+
+    def read_warm(self, offset: int, max_bytes: int) -> Buffer | None:
+        """What `find` leads to, already read; None unless it is short, warm, and as the index says."""
+        before = self._window
+        data = None if before is None else before.read(offset, max_bytes, self.size)
+        if data is not None:
+            return data
+        if before is not None and before.next_offset == offset:
+            # A reader that goes on where the last one stopped will go on from here as well.
+            window = self._open_window(before.end, max(max_bytes, SHORT_READ_BYTES))
+        else:
+            window = self._open_indexed_window(offset, max_bytes)
+        return None if window is None else window.read(offset, max_bytes, self.size)
+
+    def _open_indexed_window(self, offset: int, max_bytes: int) -> ReadWindow | None:
+        if self._offset_index is None:
+            return None
+        indexed_offset, position, behind = self._offset_index.around(offset)
+        # The batch lies at the entry or behind it, and at the next entry at the latest.
+        last_start = position if indexed_offset == offset else behind
+        window = self._open_window(position, self.size if last_start is None else last_start + max_bytes - position)
+        is_wrong_entry = (
+            indexed_offset is not None and window is not None and window.first_last_offset != indexed_offset
+        )
+        return None if is_wrong_entry else window
+
+    def _open_window(self, position: int, size: int) -> ReadWindow | None:
+        size = min(size, self.size - position)
+        data = self._files.get(self._log_path).read_warm(position, size) if 0 < size <= SHORT_READ_BYTES else None
+        if data is None or len(data) != size:
+            return None
+        self._window = ReadWindow(position, data)
+        self._files.note_loaded(self._log_path, self._forget_window)
+        return self._window
+
+    def _forget_window(self) -> None:
+        self._window = None
 
     def _scan(self, offset: int, position: int, expected_last: int | None) -> FileRange | None:
         """Walk batches until one reaches `offset`; the first must end as its index entry says."""
@@ -291,7 +340,8 @@ class Segment:
     def truncate(self, offset: int, now_ms: int) -> None:
         """Drop every batch that reaches `offset`."""
         place = self.first_batch_to_contain(offset)
-        self._is_index_full = None
+        self._fits_until_ms = NOT_KNOWN_TO_FIT
+        self._window = None
         self.offset_index.truncate(offset)
         self.time_index.truncate(offset)
         self.transactions.truncate(offset)
@@ -307,7 +357,7 @@ class Segment:
     def activate(self, now_ms: int, roll_jitter_ms: int) -> None:
         """Become the segment that is appended to: indexes in memory, their files at full size."""
         self.is_active = True
-        self._is_index_full = None
+        self._fits_until_ms = NOT_KNOWN_TO_FIT
         self.created_ms = now_ms
         self.roll_jitter_ms = roll_jitter_ms
         self._bytes_since_entry = 0
@@ -367,9 +417,10 @@ class Segment:
     def reset_indexes(self) -> None:
         """Forget all that was indexed, to build it again from the batches."""
         self.is_active = True
-        self._is_index_full = None
+        self._fits_until_ms = NOT_KNOWN_TO_FIT
         self._offset_index = OffsetIndex(self.base_offset, self._config.max_index_bytes)
         self._time_index = TimeIndex(self.base_offset, self._config.max_index_bytes)
+        self._window = None
         self._largest = TimestampOffset(NO_TIMESTAMP, self.base_offset)
         self._first_timestamp = None
         self._bytes_since_entry = 0

@@ -7,6 +7,8 @@ the topic wants keys or stores another codec, or the header's times are out of b
 from types import MappingProxyType
 from typing import Final
 
+from crc32c import crc32c
+
 from penstock.model.buffers import Buffer
 from penstock.model.errors import (
     CorruptMessage,
@@ -28,15 +30,18 @@ from penstock.records import (
     UnsupportedCompression,
     find_unfit,
     parse_produced,
+    plain_batch,
     scan,
+    timestamp_range,
     with_codec,
     with_log_append_time,
     with_max_timestamp,
 )
-from penstock.records.batch import HEADER_SIZE, MAGIC, NO_PRODUCER_ID, TIMESTAMP_TYPE_BIT, TRANSACTIONAL_BIT
+from penstock.records.batch import CRC_START, HEADER_SIZE, MAGIC, NO_PRODUCER_ID, TIMESTAMP_TYPE_BIT, TRANSACTIONAL_BIT
 from penstock.records.compression import CODEC_BITS, MAX_DECOMPRESSED_BYTES
 from penstock.records.record import NO_TIMESTAMP
 from penstock.storage.log_config import LogConfig
+from penstock.storage.outcomes import PlainBatch
 
 MAX_LISTED: Final = 10_000
 """How many refused records a reply lists. Apache lists all, but what a small batch is opened to may hold millions."""
@@ -62,6 +67,8 @@ def validate(
     topic_partition is for the texts of errors alone.
     """
     batch = _parse(data, config, allows_zstd)
+    if not batch.attributes and config.stores_as_produced and _is_as_it_says(batch, config, now_ms):
+        return batch
     is_stamped = batch.attributes & TIMESTAMP_TYPE_BIT
     if is_stamped and config.uses_log_append_time:
         raise _stamped_by_producer(batch)
@@ -82,6 +89,33 @@ def validate(
         # A producer's claim to the broker's time is dropped: the records count with their own.
         return BatchView(with_max_timestamp(batch, max_timestamp))
     return batch
+
+
+def check_plain(data: memoryview, config: LogConfig, now_ms: int) -> PlainBatch | None:
+    """What a log must know of a batch that it can store as it is; None for any that takes a closer look."""
+    if not config.stores_as_produced or len(data) > config.max_message_bytes:
+        return None
+    found = plain_batch(data)
+    if found is None:
+        return None
+    crc, last_offset_delta, min_timestamp, max_timestamp = found
+    if max_timestamp > now_ms + config.max_timestamp_lead_ms or min_timestamp < now_ms - config.max_timestamp_age_ms:
+        return None
+    return (last_offset_delta, max_timestamp) if crc32c(data[CRC_START:]) == crc else None
+
+
+def _is_as_it_says(batch: BatchView, config: LogConfig, now_ms: int) -> bool:
+    """Whether a plain batch can be stored as it is: what most producers send, found out with the least effort."""
+    try:
+        low, high = timestamp_range(batch.buffer, HEADER_SIZE, batch.record_count)
+    except RecordsError as error:
+        raise InvalidRecord(str(error)) from error
+    base, max_timestamp = batch.base_timestamp, batch.max_timestamp
+    return (
+        base + high == max_timestamp >= NO_TIMESTAMP
+        and max_timestamp <= now_ms + config.max_timestamp_lead_ms
+        and base + low >= now_ms - config.max_timestamp_age_ms
+    )
 
 
 def _parse(data: Buffer, config: LogConfig, allows_zstd: bool) -> BatchView:

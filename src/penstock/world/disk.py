@@ -23,8 +23,8 @@ class File(Protocol):
         """Up to `size` bytes; fewer only at the end of the file."""
         ...
 
-    def read_warm(self, position: int, size: int) -> Buffer | None:
-        """The same if no byte of it has to come from the device, else None at once."""
+    def read_warm(self, position: int, size: int, into: bytearray | None = None) -> Buffer | None:
+        """The same if no byte of it has to come from the device, else None at once; perhaps as a view of `into`."""
         ...
 
     def append(self, buffers: Sequence[Buffer]) -> int:

@@ -46,12 +46,12 @@ class RealFile:
     def read(self, position: int, size: int) -> bytes:
         return read_fully(self._fd, position, size)
 
-    def read_warm(self, position: int, size: int) -> Buffer | None:
+    def read_warm(self, position: int, size: int, into: bytearray | None = None) -> Buffer | None:
         if self._nowait is None:
             # Nobody can tell warm from cold here (tmpfs, overlayfs): the caller's I/O thread reads everything.
             return None
         # Zero-filled, so its pages are there: without waiting, the kernel fills fresh ones slowly.
-        data = bytearray(size)
+        data: bytearray | memoryview = bytearray(size) if into is None else memoryview(into)[:size]
         try:
             count = os.preadv(self._fd, (data,), position, self._nowait)
         except BlockingIOError:
@@ -66,8 +66,7 @@ class RealFile:
         if position + count < self.size():
             # The kernel stops at the first cold page.
             return None
-        del data[count:]
-        return data
+        return memoryview(data)[:count]
 
     def append(self, buffers: Sequence[Buffer]) -> int:
         if len(buffers) <= IOV_MAX:

@@ -3,12 +3,15 @@
 import asyncio
 from pathlib import Path
 
+from penstock.broker.flushing import Flushing
 from penstock.broker.group_coordinator import GroupCoordinator
 from penstock.broker.partition import Partition
 from penstock.groups import Cluster, GroupCounts, GroupMachine, GroupSettings
 from penstock.metadata.image import Image, PartitionState
+from penstock.model.metrics import Timer
 from penstock.storage.log_config import LogConfig
 from penstock.world.clock import Clock
+from penstock.world.disk import AsyncDisk
 from penstock.world.real import RealEntropy, real_world
 from tests.logs import opened
 
@@ -26,10 +29,13 @@ def lead(partition: Partition, *, epoch: int, leader: int = NODE) -> None:
     partition.follow(PartitionState(0, (NODE,), (NODE,), leader=leader, leader_epoch=epoch), NODE)
 
 
-def coordinator_of(settings: GroupSettings, clock: Clock) -> GroupCoordinator:
-    entropy = RealEntropy()
+def coordinator_of(settings: GroupSettings, clock: Clock, flushed_by: AsyncDisk | None = None) -> GroupCoordinator:
+    entropy, disk = RealEntropy(), real_world().async_disk
     return GroupCoordinator(
-        lambda: GroupMachine(settings, ALONE, entropy.random_bytes, GroupCounts()), clock, real_world().async_disk
+        lambda: GroupMachine(settings, ALONE, entropy.random_bytes, GroupCounts()),
+        clock,
+        disk,
+        Flushing(flushed_by or disk, clock, Timer(0)),
     )
 
 

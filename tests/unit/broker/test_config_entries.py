@@ -119,7 +119,7 @@ def test_types_and_sources_have_their_numbers_on_the_wire() -> None:
     names = ("log.retention.ms", "log.cleaner.min.cleanable.ratio", "log.dirs", "principal.builder.class")
     assert [one(entries, name).type_code for name in names] == [5, 6, 7, 8]
     assert one(entries, "ssl.key.password").type_code == 9
-    assert [int(source) for source in Source] == [1, 2, 3, 4, 5, 8]
+    assert [int(source) for source in Source] == [1, 2, 3, 4, 5, 6, 8]
 
 
 def test_an_entry_says_what_the_key_means_here() -> None:

@@ -3,7 +3,9 @@
 import asyncio
 from collections.abc import Coroutine
 from dataclasses import replace
+from errno import EIO
 from pathlib import Path
+from typing import Any, cast
 from unittest.mock import patch
 
 import pytest
@@ -15,9 +17,10 @@ from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupReq
 from penstock.protocol.messages.leave_group import MemberIdentity
 from penstock.protocol.messages.offset_commit import OffsetCommitRequest
 from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from penstock.world.disk import AsyncDisk, File
 from tests.unit.broker.hosted_groups import coordinator_of, lead, loaded, offsets_partition
 
-CLIENT = Joiner("c", "/::1", needs_member_id_first=False, can_skip_assignment=False)
+CLIENT = Joiner("c", "/::1", 3)
 WAIT_SECONDS = 10
 
 
@@ -37,10 +40,14 @@ class LoopClock:
 class Coordinator:
     """One that is loaded, spoken to in few words."""
 
-    def __init__(self, directory: Path, initial_rebalance_delay_ms: int = 0) -> None:
+    def __init__(
+        self, directory: Path, initial_rebalance_delay_ms: int = 0, flushed_by: AsyncDisk | None = None
+    ) -> None:
         self.settings = GroupSettings(initial_rebalance_delay_ms=initial_rebalance_delay_ms, min_session_timeout_ms=1)
         self.partition = offsets_partition(directory)
-        self.inner = coordinator_of(self.settings, LoopClock())
+        self.inner = coordinator_of(self.settings, LoopClock(), flushed_by)
+        if flushed_by is not None:
+            self.partition.log.reconfigure(replace(self.partition.log.config, flush_messages=1))
 
     async def load(self) -> "Coordinator":
         await loaded(self.inner, self.partition)
@@ -151,7 +158,7 @@ def test_a_nearer_deadline_moves_the_timer(tmp_path: Path) -> None:
     async def main() -> None:
         coordinator = await Coordinator(tmp_path, initial_rebalance_delay_ms=60_000).load()
         far = coordinator.join(join_request(), CLIENT)
-        pending = Joiner("c", "/::1", needs_member_id_first=True, can_skip_assignment=False)
+        pending = Joiner("c", "/::1", 8)
         refusal = await coordinator.join(join_request(session_timeout_ms=20), pending)
         assert refusal.error_code == ErrorCode.MEMBER_ID_REQUIRED
         # The pending id was all that the first rebalance could still wait for.
@@ -231,6 +238,76 @@ def test_a_commit_that_cannot_be_written_is_refused_and_changes_nothing(tmp_path
         with pytest.raises(UnknownServerError):
             await coordinator.commit(6, metadata="x" * 100)
         assert coordinator.committed() == 5
+        coordinator.inner.close()
+
+    run(main())
+
+
+class HeldDisk:
+    """A device that takes its time: a sync ends when it is told to, well or badly."""
+
+    def __init__(self) -> None:
+        self.syncs: list[asyncio.Future[None]] = []
+
+    async def sync(self, file: File) -> None:
+        self.syncs.append(asyncio.get_running_loop().create_future())
+        await self.syncs[-1]
+
+    async def sync_directory(self, path: str) -> None:
+        pass
+
+    async def go_on_until(self, answered: "asyncio.Future[Any]", error: OSError | None = None) -> None:
+        """End one sync after the other, up to the last that somebody waits for."""
+        while not answered.done():
+            for sync in self.syncs:
+                if error is None:
+                    sync.set_result(None)
+                else:
+                    sync.set_exception(error)
+            self.syncs.clear()
+            await asyncio.sleep(0)
+
+
+def test_a_commit_is_answered_when_it_is_on_the_device_if_the_log_is_to_be_flushed(tmp_path: Path) -> None:
+    async def main() -> None:
+        disk = HeldDisk()
+        coordinator = await Coordinator(tmp_path, flushed_by=cast("AsyncDisk", disk)).load()
+        first = coordinator.commit(5)
+        await asyncio.sleep(0)
+        # Of what the first flush brings to the device the second commit is no part.
+        second = coordinator.commit(6)
+        await asyncio.sleep(0.01)
+        assert not first.done()
+        await disk.go_on_until(first)
+        assert await first == [ErrorCode.NONE]
+        await asyncio.sleep(0.01)
+        assert not second.done()
+        await disk.go_on_until(second)
+        assert await second == [ErrorCode.NONE]
+        assert coordinator.committed() == 6
+        coordinator.inner.close()
+
+    run(main())
+
+
+def test_a_coordinator_whose_log_cannot_be_flushed_sends_everybody_away(tmp_path: Path) -> None:
+    async def main() -> None:
+        disk = HeldDisk()
+        coordinator = await Coordinator(tmp_path, flushed_by=cast("AsyncDisk", disk)).load()
+        waiting = coordinator.commit(5)
+        behind = asyncio.ensure_future(coordinator.heartbeat("stranger"))
+        await disk.go_on_until(waiting, OSError(EIO, "broken"))
+        with pytest.raises(NotCoordinator):
+            await waiting
+        with pytest.raises(NotCoordinator):
+            await behind
+        with pytest.raises(NotCoordinator):
+            coordinator.commit(6)
+        # Nor is it taken up again while nothing has changed.
+        coordinator.inner.follow(1, {0: coordinator.partition})
+        assert coordinator.inner.machines() == []
+        with pytest.raises(NotCoordinator):
+            coordinator.commit(7)
         coordinator.inner.close()
 
     run(main())

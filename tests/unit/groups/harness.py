@@ -32,9 +32,9 @@ SESSION_MS = 10_000
 REBALANCE_MS = 60_000
 RANGE = {"range": b"topics"}
 
-OLD_CLIENT = Joiner("old", "/127.0.0.1", needs_member_id_first=False, can_skip_assignment=False)
+OLD_CLIENT = Joiner("old", "/127.0.0.1", 3)
 """Joins at once; most tests are not about member ids."""
-NEW_CLIENT = Joiner("new", "/127.0.0.1", needs_member_id_first=True, can_skip_assignment=True)
+NEW_CLIENT = Joiner("new", "/127.0.0.1", 9)
 
 
 class Coordinator:

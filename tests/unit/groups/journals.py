@@ -1,15 +1,16 @@
 """A journal in memory that keeps bytes as a log would, and can refuse or hold back."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from penstock.coordination.decision import Record
+from penstock.coordination.decision import EndOfTransaction, Record
 from penstock.groups.records import decode, encode
 from penstock.model.errors import KafkaError
 
 
 class MemoryJournal:
     def __init__(self) -> None:
-        self.entries: list[tuple[bytes, bytes | None]] = []
+        self.entries: list[tuple[bytes, bytes | None, int] | EndOfTransaction] = []
         self.batches: list[int] = []
         """How many records each append had."""
         self.refusal: KafkaError | None = None
@@ -19,7 +20,7 @@ class MemoryJournal:
     def append(self, records: Sequence[Record]) -> int:
         if self.refusal is not None:
             raise self.refusal
-        self.entries += [encode(record) for record in records]
+        self.entries += [(*encode(record), record.producer_id) for record in records]
         self.batches.append(len(records))
         return len(self.entries)
 
@@ -27,5 +28,18 @@ class MemoryJournal:
         return len(self.entries) if self.held_at is None else self.held_at
 
     def records(self) -> list[Record]:
-        decoded = [decode(key, value) for key, value in self.entries]
-        return [record for record in decoded if record is not None]
+        return [_read(entry) for entry in self.entries]
+
+    def mark(self, end: EndOfTransaction) -> int:
+        """What the coordinator of a transaction writes at its end."""
+        self.entries.append(end)
+        return len(self.entries)
+
+
+def _read(entry: tuple[bytes, bytes | None, int] | EndOfTransaction) -> Record:
+    if isinstance(entry, EndOfTransaction):
+        return Record(entry, None)
+    key, value, producer_id = entry
+    record = decode(key, value)
+    assert record is not None
+    return replace(record, producer_id=producer_id)

@@ -29,7 +29,7 @@ class Crowd:
 
     def join(self) -> None:
         names = self.chance.sample(("range", "sticky", "odd"), self.chance.randint(1, 3))
-        joiner = Joiner("c", "/::1", bool(self.chance.getrandbits(1)), bool(self.chance.getrandbits(1)))
+        joiner = Joiner("c", "/::1", self.chance.choice((3, 8, 9)))
         self.tokens.append(
             self.coordinator.join(
                 self.member_id(),

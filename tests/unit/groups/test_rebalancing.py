@@ -43,6 +43,17 @@ def test_a_late_sync_gets_its_assignment_at_once() -> None:
     assert coordinator.synced(coordinator.sync(follower, 1)).assignment == b"b"
 
 
+def test_a_late_sync_begins_a_session() -> None:
+    coordinator = Coordinator()
+    leader, follower = coordinator.prepared()
+    coordinator.sync(leader, 1, {leader: b"a", follower: b"b"})
+    coordinator.advance(SESSION_MS - 1)
+    coordinator.sync(follower, 1)
+    coordinator.heartbeat(leader, 1)
+    coordinator.advance(SESSION_MS - 1)
+    assert coordinator.heartbeat(follower, 1) == ErrorCode.NONE
+
+
 def test_a_member_that_the_leader_forgot_gets_an_empty_assignment() -> None:
     coordinator = Coordinator()
     leader, follower = coordinator.prepared()

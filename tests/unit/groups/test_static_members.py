@@ -4,8 +4,8 @@ from penstock.groups import Joiner, State
 from penstock.model.errors import ErrorCode
 from tests.unit.groups.harness import REBALANCE_MS, SESSION_MS, Coordinator
 
-BEFORE_9 = Joiner("c", "/::1", needs_member_id_first=True, can_skip_assignment=False)
-SINCE_9 = Joiner("c", "/::1", needs_member_id_first=True, can_skip_assignment=True)
+BEFORE_9 = Joiner("c", "/::1", 8)
+SINCE_9 = Joiner("c", "/::1", 9)
 
 
 def stable(coordinator: Coordinator) -> tuple[str, str]:

@@ -106,25 +106,25 @@ def test_a_client_that_does_not_read_stops_being_read_and_gets_all_in_the_end(tm
 
 def test_cold_bytes_are_read_elsewhere_and_sent_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "file"
-    path.write_bytes(bytes(range(256)) * 4_000)
+    path.write_bytes(bytes(range(256)) * 16_000)
     file = RealDisk().open(str(path))
     warm = RealFile.read_warm
     asked = 0
 
-    def every_second_is_cold(self: RealFile, position: int, size: int) -> Buffer | None:
+    def every_second_is_cold(self: RealFile, position: int, size: int, into: bytearray | None = None) -> Buffer | None:
         nonlocal asked
         asked += 1
-        return None if asked % 2 else warm(self, position, size)
+        return None if asked % 2 else warm(self, position, size, into)
 
     monkeypatch.setattr(RealFile, "read_warm", every_second_is_cold)
 
     def dispatch(frame: memoryview, connection: ServerConnection) -> Reply:
-        return [bytes(frame), FileRange(file, 0, 1_000_000)]
+        return [bytes(frame), FileRange(file, 0, 4_000_000)]
 
     async def session(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"".join(framed(b"%d" % number) for number in range(10)))
         for number in range(10):
-            assert await read_frame(reader) == b"%d" % number + (bytes(range(256)) * 4_000)[:1_000_000]
+            assert await read_frame(reader) == b"%d" % number + (bytes(range(256)) * 16_000)[:4_000_000]
 
     try:
         run_session(dispatch, session)

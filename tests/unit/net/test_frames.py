@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from penstock.net.frames import AHEAD, SCRATCH_SIZE, SMALLEST_STEP, FrameReader, InvalidFrame
+from penstock.net.frames import AHEAD, KEPT_BYTES, SCRATCH_SIZE, SMALLEST_STEP, FrameReader, InvalidFrame, SpareBuffer
 
 LIMIT = 10_000_000
 
@@ -131,3 +131,44 @@ def test_parked_bytes_come_back_without_reading_more() -> None:
     reader.park()
     reader.receive(b"e")
     assert bytes(reader.next_frame() or b"") == b"three"
+
+
+def receive_large(reader: FrameReader, body: bytes) -> bytearray:
+    """Receive one large frame; the buffer it came to lie in."""
+    data = len(body).to_bytes(4, "big") + body
+    reader.receive(data[:64])
+    assert reader.next_frame() is None
+    reader.begin()
+    at = 64
+    while at < len(data):
+        room = min(len(reader.buffer()), len(data) - at)
+        reader.receive(data[at : at + room])
+        at += room
+    frame = reader.next_frame()
+    assert frame is not None
+    assert bytes(frame) == body
+    buffer = reader.take_finished()
+    assert buffer is not None
+    assert reader.take_finished() is None
+    return buffer
+
+
+def test_a_buffer_that_was_given_back_serves_the_next_frame_that_fits() -> None:
+    spare = SpareBuffer()
+    one, other = (FrameReader(bytearray(64), LIMIT, spare) for _ in range(2))
+    large = receive_large(one, b"a" * 900)
+    spare.give(large)
+    assert receive_large(other, b"b" * 500) is large
+    assert receive_large(one, b"c" * 500) is not large
+    spare.give(large)
+    assert receive_large(one, b"d" * 901) is not large
+
+
+def test_a_buffer_that_is_very_large_is_not_kept() -> None:
+    spare = SpareBuffer()
+    spare.give(bytearray(KEPT_BYTES + 1))
+    assert spare.take(1) is None
+    spare.give(bytearray(KEPT_BYTES))
+    assert spare.take(KEPT_BYTES + 1) is None
+    assert spare.take(1) is not None
+    assert spare.take(1) is None

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.records import CorruptBatch, Record, _kernel, pure
+from penstock.records import BatchView, Codec, CorruptBatch, Record, _kernel, build_batch, pure
 from penstock.records.record import Part, RecordInput, Scan
 from penstock.records.varint import encode_varint, encode_varlong
 
@@ -32,6 +32,7 @@ def read_all(kernel: ModuleType, body: bytes, count: int) -> None:
     raised = 0
     readers: list[Callable[[], object]] = [
         lambda: kernel.scan(body, count),
+        lambda: kernel.timestamp_range(body, 0, count),
         lambda: kernel.decode(body, count, 0, 0, None),
         lambda: kernel.decode(body, count, 0, 0, 5),
         lambda: kernel.decode_columns([Part(body, count, 0, 0, None)]),
@@ -41,7 +42,7 @@ def read_all(kernel: ModuleType, body: bytes, count: int) -> None:
             read()
         except CorruptBatch:
             raised += 1
-    assert raised in (0, 4), "the readers disagree"
+    assert raised in (0, len(readers)), "the readers disagree"
     if raised:
         raise CorruptBatch
 
@@ -138,6 +139,61 @@ def test_all_timestamps_on_one_side_of_the_base_have_their_extremes(kernel: Modu
         assert kernel.scan(body, 2)[4:7] == (side, side, 0)
     body = kernel.encode([(9, None, None, ()), (7, None, None, ()), (8, None, None, ())], 0)
     assert kernel.scan(body, 3)[4:7] == (7, 9, 0)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_the_range_of_timestamps_is_the_one_that_a_scan_finds(kernel: ModuleType) -> None:
+    for times in ([0], [5, 9, 2], [-3, -9], [MIN_INT64, MAX_INT64]):
+        body = kernel.encode([(time, b"k", b"v", [("name", b"x")]) for time in times], 0)
+        assert kernel.timestamp_range(b"header" + body, 6, len(times)) == kernel.scan(body, len(times))[4:6]
+    for damaged, count in ((EMPTY[:-1], 1), (EMPTY + b"x", 1), (EMPTY, 2), (b"", 1)):
+        with pytest.raises(CorruptBatch):
+            kernel.timestamp_range(damaged, 0, count)
+    with pytest.raises(CorruptBatch):
+        kernel.timestamp_range(EMPTY, 100, 1)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_plain_batch_is_told_from_all_others(kernel: ModuleType) -> None:
+    records: list[RecordInput] = [(10, None, b"v", ()), (12, b"k", None, ()), (9, None, None, ())]
+    good = build_batch(records)
+    assert kernel.plain_batch(good) == (BatchView(good).crc, 2, 9, 12)
+    assert kernel.plain_batch(build_batch([(-1, None, None, ())])) is not None
+    others = [
+        build_batch(records, base_offset=1),
+        build_batch(records, codec=Codec.GZIP),
+        build_batch(records, producer_id=0, producer_epoch=0, base_sequence=0),
+        build_batch(records, log_append_time_ms=12),
+        build_batch(records, is_control=True),
+        build_batch(records, max_timestamp=13),
+        build_batch(records, last_offset_delta=3),
+        build_batch([(-2, None, None, ())]),
+        good[:-1],
+        good + b"\0",
+        good[:60],
+        b"",
+    ]
+    assert [kernel.plain_batch(other) for other in others] == [None] * len(others)
+
+
+@given(st.binary(min_size=61, max_size=90), st.integers(0, 89), st.integers(0, 255))
+def test_both_kernels_agree_on_what_is_plain(noise: bytes, at: int, byte: int) -> None:
+    damaged = bytearray(build_batch([(10, None, b"value", ()), (12, b"k", None, ())]))
+    damaged[at % len(damaged)] = byte
+    for data in (noise, damaged, damaged + noise):
+        answers = {repr(kernel.plain_batch(data)) for kernel in (_kernel, pure)}
+        answers_on_extents = {repr(kernel.extents(data)) for kernel in (_kernel, pure)}
+        assert len(answers) == len(answers_on_extents) == 1
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_extents_are_of_whole_batches_that_follow_one_another(kernel: ModuleType) -> None:
+    one, two = (build_batch([(0, None, b"v", ())] * count, base_offset=count) for count in (2, 9))
+    first, second = len(one), len(one) + len(two)
+    assert kernel.extents(one + two) == (2, [0, first, second], [3, 17])
+    assert kernel.extents(one + two[:-1]) == (2, [0, first], [3])
+    assert kernel.extents(one + one) == (2, [0, first], [3])
+    assert kernel.extents(two[:61]) == kernel.extents(b"") == (0, [0], [])
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

@@ -23,6 +23,7 @@ from penstock.broker.handlers import (
     init_producer_id,
     join_group,
     leave_group,
+    list_config_resources,
     list_groups,
     list_offsets,
     metadata,
@@ -68,4 +69,5 @@ HANDLERS = (
     consumer_group_heartbeat,
     consumer_group_describe,
     describe_topic_partitions,
+    list_config_resources,
 )

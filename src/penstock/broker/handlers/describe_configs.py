@@ -1,9 +1,10 @@
 """DescribeConfigs v1-4. v1 synonyms (KIP-226), v3 types and documentation (KIP-569), v4 flexible."""
 
 from penstock.broker.broker import Broker
-from penstock.broker.config_entries import ConfigEntry, broker_entries, topic_entries
+from penstock.broker.config_entries import ConfigEntry, broker_entries, group_entries, logger_entries, topic_entries
+from penstock.broker.loggers import levels
 from penstock.broker.route import Request
-from penstock.metadata.image import BROKER, TOPIC
+from penstock.metadata.image import BROKER, BROKER_LOGGER, GROUP, TOPIC
 from penstock.model.errors import InvalidRequest, KafkaError, UnknownTopicOrPartition
 from penstock.model.numbers import parse_int32
 from penstock.model.topics import check_topic_name
@@ -55,6 +56,14 @@ def _entries(resource: DescribeConfigsResource, broker: Broker) -> list[ConfigEn
         if name not in broker.image.topics:
             raise UnknownTopicOrPartition
         return topic_entries(broker.config, broker.image.config_of(TOPIC, name), names)
+    if resource.resource_type == GROUP:
+        if not name:
+            raise InvalidRequest("Group name must not be empty")
+        # Nobody need know the group: it may be configured before its first member comes.
+        return group_entries(broker.config, broker.image.config_of(GROUP, name), names)
+    if resource.resource_type == BROKER_LOGGER:
+        _check_own_id(name, broker)
+        return logger_entries(levels(), names)
     if resource.resource_type != BROKER:
         raise InvalidRequest(f"Resources of type {resource.resource_type} have no configurations here.")
     identity = broker.identity
@@ -73,6 +82,17 @@ def _entries(resource: DescribeConfigsResource, broker: Broker) -> list[ConfigEn
     return broker_entries(broker.config, names, actual=actual)
 
 
+def _check_own_id(name: str, broker: Broker) -> None:
+    """Loggers have no default for all brokers."""
+    if not name:
+        raise InvalidRequest("Broker id must not be empty")
+    broker_id = parse_int32(name)
+    if broker_id is None:
+        raise InvalidRequest(f"Broker id must be an integer, but it is: {name}")
+    if broker_id != broker.identity.node_id:
+        raise InvalidRequest(f"Unexpected broker id, expected {broker.identity.node_id} but received {name}")
+
+
 def _entry(entry: ConfigEntry, message: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
     return DescribeConfigsResourceResult(
         name=entry.name,
@@ -85,5 +105,6 @@ def _entry(entry: ConfigEntry, message: DescribeConfigsRequest) -> DescribeConfi
             for synonym in (entry.synonyms if message.include_synonyms else ())
         ],
         config_type=entry.type_code,
-        documentation=entry.documentation if message.include_documentation else None,
+        # Loggers have none, and Kafka says so whether it was asked or not.
+        documentation=entry.documentation if message.include_documentation or not entry.documentation else None,
     )

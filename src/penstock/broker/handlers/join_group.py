@@ -12,26 +12,31 @@ from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupRes
 API = ApiKey.JOIN_GROUP
 VERSIONS = stable_versions(API)
 
+NULL_PROTOCOL_SINCE = 7
+
 
 def handle(message: JoinGroupRequest, request: Request) -> JoinGroupResponse | Awaitable[JoinGroupResponse]:
     if not message.group_id:
-        return _refused(message, ErrorCode.INVALID_GROUP_ID)
+        return _refused(message, request, ErrorCode.INVALID_GROUP_ID)
     if request.version == 0:
         message.rebalance_timeout_ms = message.session_timeout_ms
-    joiner = Joiner(
-        client_id=request.client_id or "",
-        client_host=request.client_host,
-        needs_member_id_first=request.version >= 4,
-        can_skip_assignment=request.version >= 9,
-    )
+    joiner = Joiner(request.client_id or "", request.client_host, request.version)
     return ask(
         request,
         message.group_id,
         lambda machine, token, now_ms: machine.join(token, message, joiner, now_ms),
-        lambda reply: reply,
-        lambda code: _refused(message, code),
+        lambda reply: _shaped(reply, request.version),
+        lambda code: _refused(message, request, code),
     )
 
 
-def _refused(message: JoinGroupRequest, code: ErrorCode) -> JoinGroupResponse:
-    return JoinGroupResponse(error_code=code, protocol_name="", leader="", member_id=message.member_id, members=[])
+def _refused(message: JoinGroupRequest, request: Request, code: ErrorCode) -> JoinGroupResponse:
+    refusal = JoinGroupResponse(error_code=code, protocol_name="", leader="", member_id=message.member_id, members=[])
+    return _shaped(refusal, request.version)
+
+
+def _shaped(reply: JoinGroupResponse, version: int) -> JoinGroupResponse:
+    """A refusal names no protocol, as soon as its version can say so."""
+    if reply.error_code and version >= NULL_PROTOCOL_SINCE:
+        reply.protocol_name = None
+    return reply

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable
 
 from penstock.broker.authorized import ALL_CLUSTER_OPERATIONS, ALL_TOPIC_OPERATIONS, NOT_ASKED
-from penstock.broker.internal_topics import MADE_ON_FIRST_USE, internal_topic
+from penstock.broker.internal_topics import MADE_ON_FIRST_USE, internal_topic, tell_if_capped
 from penstock.broker.route import Request
 from penstock.metadata.image import PartitionState, TopicState
 from penstock.metadata.records import NO_LEADER
@@ -41,6 +41,9 @@ async def _create_first(names: list[str], message: MetadataRequest, request: Req
     try:
         created = await request.broker.controller.submit(CreateTopicsRequest(topics=topics), 7)
         refused = {result.name: result.error_code for result in created.topics if result.error_code}
+        for made in topics:
+            if made.name in MADE_ON_FIRST_USE and made.name not in refused:
+                tell_if_capped(made, request.broker)
     except KafkaError:
         # Nobody can decide just now; the client asks again.
         refused = dict.fromkeys(names, ErrorCode.LEADER_NOT_AVAILABLE)

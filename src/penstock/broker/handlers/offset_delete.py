@@ -15,6 +15,8 @@ VERSIONS = stable_versions(API)
 
 
 async def handle(message: OffsetDeleteRequest, request: Request) -> OffsetDeleteResponse:
+    if not message.group_id:
+        return OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID, topics=[])
     image = request.broker.image
     answers = {
         (topic.name, partition.partition_index): OffsetDeleteResponsePartition(

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass
 
+from penstock.broker.partition import Partition
 from penstock.broker.route import Request
 from penstock.model.errors import (
     ErrorCode,
@@ -101,7 +102,6 @@ def _append(
     acks: int, topic: TopicProduceData, data: PartitionProduceData, request: Request, due: list[Flush]
 ) -> PartitionProduceResponse:
     broker = request.broker
-    answer = PartitionProduceResponse(index=data.index, base_offset=-1)
     partition = None
     try:
         partition = broker.partition(topic.name, topic.topic_id, data.index)
@@ -116,16 +116,11 @@ def _append(
         now_ms = broker.clock.now_ms()
         appended = partition.append(data.records, allows_zstd=request.version >= 7, now_ms=now_ms)
     except KafkaError as error:
-        _refuse(answer, error)
-        if partition is not None and (error.code in LOG_WAS_ASKED or isinstance(error, RecordsRefused)):
-            answer.log_start_offset = partition.log.start_offset
-        if error.code == ErrorCode.UNKNOWN_TOPIC_ID and request.version < BY_ID_SINCE:
-            answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        _count_refusal(topic, data, request, error)
-        return answer
+        return refused(error, partition, topic, data, request)
     log = partition.log
-    answer.base_offset = appended.base_offset
-    answer.log_start_offset = log.start_offset
+    answer = PartitionProduceResponse(
+        index=data.index, base_offset=appended.base_offset, log_start_offset=log.start_offset
+    )
     if log.config.uses_log_append_time:
         answer.log_append_time_ms = now_ms
     if appended.is_flush_due:
@@ -135,6 +130,24 @@ def _append(
     if not appended.is_duplicate:
         counters.messages_in += appended.last_offset - appended.base_offset + 1
         counters.bytes_in += len(data.records)
+    return answer
+
+
+def refused(
+    error: KafkaError,
+    partition: Partition | None,
+    topic: TopicProduceData,
+    data: PartitionProduceData,
+    request: Request,
+) -> PartitionProduceResponse:
+    """What the client is told of records that were not appended."""
+    answer = PartitionProduceResponse(index=data.index, base_offset=-1)
+    _refuse(answer, error)
+    if partition is not None and (error.code in LOG_WAS_ASKED or isinstance(error, RecordsRefused)):
+        answer.log_start_offset = partition.log.start_offset
+    if error.code == ErrorCode.UNKNOWN_TOPIC_ID and request.version < BY_ID_SINCE:
+        answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    _count_refusal(topic, data, request, error)
     return answer
 
 

@@ -216,13 +216,13 @@ def _downgraded(
 
 
 def _joined(
-    member_id: str, *, generation: int = -1, protocol: str | None = None, error_code: ErrorCode = ErrorCode.NONE
+    member_id: str, *, generation: int = -1, protocol: str = "", error_code: ErrorCode = ErrorCode.NONE
 ) -> JoinGroupResponse:
     """Nobody leads: the coordinator assigns."""
     return JoinGroupResponse(
         error_code=error_code,
         generation_id=generation,
-        protocol_type=None if protocol is None else CONSUMER,
+        protocol_type=CONSUMER if protocol else None,
         protocol_name=protocol,
         leader="",
         member_id=member_id,

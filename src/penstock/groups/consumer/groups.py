@@ -88,26 +88,29 @@ class ConsumerGroups:
         try:
             return classic_members.join(self._around, self._existing(request.group_id), request, client, now_ms)
         except Refusal as refusal:
-            reply = JoinGroupResponse(error_code=refusal.code, protocol_name=None, leader="", member_id="", members=[])
+            reply = JoinGroupResponse(error_code=refusal.code, protocol_name="", leader="", member_id="", members=[])
             return Decision((), reply)
 
     def sync(self, request: SyncGroupRequest, now_ms: int) -> SyncGroupResponse:
         """SyncGroup; nothing is written."""
         try:
-            return classic_members.sync(self._around, self._existing(request.group_id), request, now_ms)
+            return classic_members.sync(self._around, self._with_members(request.group_id), request, now_ms)
         except Refusal as refusal:
             return SyncGroupResponse(error_code=refusal.code, assignment=b"")
 
     def heartbeat_of_classic(self, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
         """Heartbeat; nothing is written."""
         try:
-            return classic_members.heartbeat(self._around, self._existing(request.group_id), request, now_ms)
+            return classic_members.heartbeat(self._around, self._with_members(request.group_id), request, now_ms)
         except Refusal as refusal:
             return refusal.code
 
     def leave(self, group_id: str, leaving: Sequence[MemberIdentity], now_ms: int) -> Decision[list[ErrorCode]]:
         """LeaveGroup; members of either protocol can be made to leave."""
-        return classic_members.leave(self._around, self.groups[group_id], leaving, now_ms)
+        group = self.groups.get(group_id)
+        if group is None:
+            return Decision((), [ErrorCode.UNKNOWN_MEMBER_ID] * len(leaving))
+        return classic_members.leave(self._around, group, leaving, now_ms)
 
     def take_downgrades(self) -> list[Downgrade]:
         """Classic groups that take the place of consumer groups with the records of the last decision.
@@ -134,6 +137,7 @@ class ConsumerGroups:
             return self._match(timer, group, now_ms)
         member = None if group is None else group.members.get(timer.member_id)
         if group is None or member is None:
+            self._around.told_to_join.pop(timer, None)
             return ()
         if not self._is_meant(timer, member):
             return ()
@@ -188,6 +192,13 @@ class ConsumerGroups:
         raise (
             group_not_found(group_id) if self._around.find_classic(group_id) is None else not_a_consumer_group(group_id)
         )
+
+    def _with_members(self, group_id: str) -> ConsumerGroup:
+        """For members of the classic protocol, who have never heard of groups that do not exist."""
+        group = self.groups.get(group_id)
+        if group is None:
+            raise Refusal(ErrorCode.UNKNOWN_MEMBER_ID)
+        return group
 
     def _is_meant(self, timer: ConsumerTimer, member: ConsumerGroupMember) -> bool:
         """Whether the member has not done what the timer gave it time for."""

@@ -1,0 +1,148 @@
+"""Requests that repeat an earlier one in all but the numbers that must change: known by their bytes, not decoded.
+
+A client asks for the same partition again and again. Its requests differ in the correlation id and in one field: the
+offset to fetch from, or the records. What stands before that field is looked up as it is, client id and topic included.
+Equal bytes mean equal requests, so whatever the decoder and the handler would find out about them was found out before.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from struct import error as StructError  # noqa: N812 - a class, named as one
+from typing import Any, ClassVar, Final, Generic, TypeVar
+
+from penstock.broker.broker import Broker
+from penstock.broker.metrics import ApiMetrics, ApisCalled
+from penstock.broker.partition import Partition
+from penstock.broker.route import Request
+from penstock.model.errors import KafkaError
+from penstock.model.topics import INTERNAL_TOPICS
+from penstock.net.connection import Reply
+from penstock.protocol.api import ApiKey, request_class
+from penstock.protocol.codec import encode_bytes
+from penstock.protocol.declare import NO_UUID
+from penstock.protocol.errors import CodecError
+from penstock.protocol.headers import encode_request_header, encode_response_header, response_has_tags
+from penstock.protocol.runtime import uvarint
+
+MAX_KNOWN: Final = 4096
+"""Of one API in one version. Whoever makes up requests to fill it gains nothing: the oldest give way."""
+
+CORRELATION_ID_SIZE: Final = 4
+AFTER_CORRELATION_ID: Final = 8
+CLIENT_LENGTH_AT: Final = 9
+"""The low byte of the client id's length. A longer id, or none, leads to a prefix that nobody knows."""
+
+NOT_AS_LEARNED: Final = (IndexError, StructError, CodecError)
+"""What looking at a frame raises that is no request, or one of another shape."""
+
+_ANY_CORRELATION_ID: Final = 0
+_NAME: Final = "~"
+_ID: Final = bytes(range(0xE0, 0xF0))
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where the prefix ends in a request for one partition of one topic."""
+
+    topic_at: int
+    """The byte with the length of the topic's name, after an empty client id; where ids are used, the prefix's end."""
+    behind_name: int
+    """From the end of the name to the end of the prefix."""
+    goes_by_name: bool
+
+
+class FamiliarRequests(ABC, Generic[T]):
+    """Those of one API in one version. What is known of them holds until the cluster's metadata changes."""
+
+    api: ClassVar[ApiKey]
+    versions: ClassVar[range]
+
+    def __init__(self, broker: Broker, apis: ApisCalled, version: int) -> None:
+        self.version = version
+        self._broker = broker
+        self._now_ms = broker.clock.now_ms
+        self._perf_ns = broker.clock.perf_ns
+        self._apis = apis
+        self._metrics: ApiMetrics | None = None
+        """Of the API, once there was a request to learn from."""
+        self._is_flexible = version >= request_class(self.api).flexible_since
+        self._topic_at = self._behind_name = 0
+        self._goes_by_name = True
+        self._image = broker.image
+        self._known: dict[bytes, T] = {}
+
+    @abstractmethod
+    def answer(self, frame: memoryview, started_ns: int) -> Reply:
+        """The reply to a request that is familiar and can be answered at once, None for any other.
+
+        A KafkaError says why a request was refused; `refuse` makes the response of it.
+        """
+
+    @abstractmethod
+    def refuse(self, message: Any, request: Request, error: KafkaError) -> Any:
+        """The response to a request that `answer` has refused."""
+
+    @abstractmethod
+    def learn(self, frame: memoryview, client_id: str | None, message: Any) -> None:
+        """Take note of a request that was decoded, so that the next of its kind need not be."""
+
+    # How a request looks
+
+    def _measure(self, sample: Any, mark: bytes) -> None:
+        """Find the layout in a request with the topic of `_sample_topic`: the mark stands where the prefix ends."""
+        encoded = self._encoded(sample, "")
+        end = encoded.index(mark)
+        self._topic_at = encoded.find(_NAME.encode()) - 1
+        self._goes_by_name = self._topic_at >= 0
+        if self._goes_by_name:
+            self._behind_name = end - self._topic_at - encoded[self._topic_at]
+        else:
+            self._topic_at = end
+
+    def _end_of_prefix(self, frame: memoryview) -> int:
+        at = self._topic_at + frame[CLIENT_LENGTH_AT]
+        return at + frame[at] + self._behind_name if self._goes_by_name else at
+
+    def _encoded(self, request: Any, client_id: str) -> bytes:
+        header = encode_request_header(self.api, self.version, _ANY_CORRELATION_ID, client_id)
+        return header + encode_bytes(request, self.version)
+
+    def _encoded_response(self, response: Any) -> bytes:
+        """What follows the correlation id."""
+        has_tags = response_has_tags(self.api, self.version)
+        return encode_response_header(_ANY_CORRELATION_ID, has_tags=has_tags)[4:] + encode_bytes(response, self.version)
+
+    def _size_field(self, size: int) -> bytes:
+        """What stands before so many bytes of records."""
+        return uvarint(size + 1) if self._is_flexible else size.to_bytes(4, "big")
+
+    # What is known
+
+    def _remember(self, key: bytes, known: T) -> None:
+        if len(self._known) >= MAX_KNOWN:
+            del self._known[next(iter(self._known))]
+        self._known[key] = known
+        self._metrics = self._apis[self.api]
+
+    def _forget_if_outdated(self) -> None:
+        if self._image is not self._broker.image:
+            self._image = self._broker.image
+            self._known.clear()
+
+    def _partition(self, name: str, topic_id: bytes, index: int) -> Partition | None:
+        """The partition that a request means, if it is led from here and all parts of the broker agree on it."""
+        try:
+            partition = self._broker.partition(name, topic_id, index)
+        except KafkaError:
+            return None
+        topic = self._broker.image.topics.get(partition.topic)
+        if topic is None or topic.topic_id != partition.topic_id or partition.topic in INTERNAL_TOPICS:
+            return None
+        return partition
+
+
+def sample_topic(*, goes_by_name: bool) -> tuple[str, bytes]:
+    """A name and an id that are found again in an encoded request."""
+    return (_NAME, NO_UUID) if goes_by_name else ("", _ID)

@@ -1,0 +1,166 @@
+"""Produce requests with one batch for one partition, from clients that have sent such a one before."""
+
+from dataclasses import dataclass
+from struct import Struct as Packed
+from typing import Final
+
+from penstock.broker.broker import Broker
+from penstock.broker.familiar import (
+    AFTER_CORRELATION_ID,
+    CORRELATION_ID_SIZE,
+    NOT_AS_LEARNED,
+    FamiliarRequests,
+    sample_topic,
+)
+from penstock.broker.handlers.produce import ALL, BY_ID_SINCE, LEADER, refused
+from penstock.broker.metrics import ApisCalled, TopicMetrics
+from penstock.broker.partition import Partition
+from penstock.broker.route import Request
+from penstock.model.errors import KafkaError
+from penstock.net.connection import Reply
+from penstock.protocol.api import ApiKey
+from penstock.protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from penstock.protocol.runtime import read_uvarint
+from penstock.records.record import NO_TIMESTAMP
+
+_RECORDS: Final = bytes(range(0x80, 0xC0))
+_OFFSETS: Final = Packed(">qqq")
+_MARKED_OFFSETS: Final = (-0x0123456789ABCDEF, -0x1123456789ABCDEF, -0x2123456789ABCDEF)
+_unpack_size = Packed(">i").unpack_from
+
+
+@dataclass(slots=True)
+class KnownProduce:
+    """What a prefix stands for."""
+
+    partition: Partition
+    counters: TopicMetrics
+    wants_all_in_sync: bool
+    size: bytes
+    before_offsets: bytes
+    after_offsets: bytes
+    """The reply to records that were appended, without its correlation id, around base offset, time and log start."""
+
+
+class FamiliarProduce(FamiliarRequests[KnownProduce]):
+    """Does what the handler does for records that are taken, and makes nothing on the way that is not needed."""
+
+    api = ApiKey.PRODUCE
+    versions = range(7, 14)
+    """All of them allow Zstandard, and their replies tell where the log starts."""
+
+    def __init__(self, broker: Broker, apis: ApisCalled, version: int) -> None:
+        super().__init__(broker, apis, version)
+        name, topic_id = sample_topic(goes_by_name=version < BY_ID_SINCE)
+        sample = _request(name, topic_id, 0, LEADER, 0)
+        self._sized_sample = self._size_field(len(_RECORDS)) + _RECORDS
+        self._measure(sample, self._sized_sample)
+        self._tail = self._encoded(sample, "").partition(_RECORDS)[2]
+        self._tail_size = len(self._tail)
+
+    def answer(self, frame: memoryview, started_ns: int) -> Reply:
+        if self._image is not self._broker.image:
+            return None
+        try:
+            end = self._end_of_prefix(frame)
+            known = self._known.get(frame[AFTER_CORRELATION_ID:end].tobytes())
+            if known is None:
+                return None
+            if self._is_flexible:
+                size, start = read_uvarint(frame, end)
+                size -= 1
+            else:
+                (size,), start = _unpack_size(frame, end), end + 4
+        except NOT_AS_LEARNED:
+            return None
+        stop = start + size
+        partition = known.partition
+        log = partition.log
+        if size < 0 or len(frame) != stop + self._tail_size or frame[stop:] != self._tail:
+            return None
+        if not partition.is_leader or log.may_wait_for_flush:
+            return None
+        now_ms = self._now_ms()
+        if known.wants_all_in_sync:
+            partition.refuse_if_too_few_in_sync()
+        records = frame[start:stop]
+        stamp, counters = NO_TIMESTAMP, known.counters
+        appended = partition.append_plain(records, now_ms)
+        if appended is not None:
+            base_offset, count = appended
+        else:
+            base_offset, count = self._append(partition, records, now_ms)
+            if log.config.uses_log_append_time:
+                stamp = now_ms
+        counters.total_produce_requests += 1
+        if count:
+            counters.messages_in += count
+            counters.bytes_in += size
+        offsets = _OFFSETS.pack(base_offset, stamp, log.start_offset)
+        reply = b"".join((known.size, frame[4:8], known.before_offsets, offsets, known.after_offsets))
+        assert self._metrics is not None
+        self._metrics.record(self.version, len(frame), self._perf_ns() - started_ns, None)
+        return reply
+
+    def _append(self, partition: Partition, records: memoryview, now_ms: int) -> tuple[int, int]:
+        """The offset of the first record and how many are new: none of a batch that came before."""
+        appended = partition.append(records, allows_zstd=True, now_ms=now_ms)
+        count = appended.last_offset - appended.base_offset + 1
+        return appended.base_offset, 0 if appended.is_duplicate else count
+
+    def refuse(self, message: ProduceRequest, request: Request, error: KafkaError) -> ProduceResponse:
+        (topic,) = message.topic_data
+        (data,) = topic.partition_data
+        partition = self._broker.partition(topic.name, topic.topic_id, data.index)
+        return _response(topic, refused(error, partition, topic, data, request))
+
+    def learn(self, frame: memoryview, client_id: str | None, message: ProduceRequest) -> None:
+        if message.acks not in (LEADER, ALL) or message.transactional_id is not None or client_id is None:
+            return
+        if len(message.topic_data) != 1 or len(message.topic_data[0].partition_data) != 1:
+            return
+        topic, index = message.topic_data[0], message.topic_data[0].partition_data[0].index
+        partition = self._partition(topic.name, topic.topic_id, index)
+        if partition is None:
+            return
+        self._forget_if_outdated()
+        prefix = bytes(frame[AFTER_CORRELATION_ID : self._end_of_prefix(frame)])
+        if prefix in self._known:
+            return
+        same = _request(topic.name, topic.topic_id, index, message.acks, message.timeout_ms)
+        if self._encoded(same, client_id)[AFTER_CORRELATION_ID:] == prefix + self._sized_sample + self._tail:
+            self._remember(prefix, self._known_by(partition, topic, index, wants_all=message.acks == ALL))
+
+    def _known_by(self, partition: Partition, topic: TopicProduceData, index: int, *, wants_all: bool) -> KnownProduce:
+        base_offset, append_time_ms, start_offset = _MARKED_OFFSETS
+        answer = PartitionProduceResponse(
+            index=index, base_offset=base_offset, log_append_time_ms=append_time_ms, log_start_offset=start_offset
+        )
+        encoded = self._encoded_response(_response(topic, answer))
+        before, after = encoded.split(_OFFSETS.pack(*_MARKED_OFFSETS))
+        return KnownProduce(
+            partition=partition,
+            counters=self._broker.metrics.topic(partition.topic),
+            wants_all_in_sync=wants_all,
+            size=(CORRELATION_ID_SIZE + len(encoded)).to_bytes(4, "big"),
+            before_offsets=before,
+            after_offsets=after,
+        )
+
+
+def _request(name: str, topic_id: bytes, index: int, acks: int, timeout_ms: int) -> ProduceRequest:
+    data = PartitionProduceData(index=index, records=_RECORDS)
+    topic = TopicProduceData(name=name, topic_id=topic_id, partition_data=[data])
+    return ProduceRequest(acks=acks, timeout_ms=timeout_ms, topic_data=[topic])
+
+
+def _response(topic: TopicProduceData, answer: PartitionProduceResponse) -> ProduceResponse:
+    answered = TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=[answer])
+    return ProduceResponse(responses=[answered])

@@ -1,0 +1,42 @@
+"""A stretch of a segment that was read into memory, and where its batches lie in it."""
+
+from bisect import bisect_left
+
+from penstock.model.buffers import Buffer
+from penstock.records import extents
+
+
+class ReadWindow:
+    """Serves small reads that follow one another, as a consumer's do, without a system call for each.
+
+    What lies in a segment below its end never changes, unless the log is truncated: then its windows must be dropped.
+    """
+
+    __slots__ = ("_data", "_first_offset", "_last_offsets", "_size", "_starts", "next_offset", "position")
+
+    def __init__(self, position: int, data: Buffer) -> None:
+        self.position = position
+        self._data = memoryview(data)
+        self._size = len(data)
+        self._first_offset, self._starts, self._last_offsets = extents(data)
+        self.next_offset = self._last_offsets[-1] + 1 if self._last_offsets else self._first_offset
+
+    @property
+    def end(self) -> int:
+        """The position behind its last whole batch, which is that of `next_offset`."""
+        return self.position + self._starts[-1]
+
+    @property
+    def first_last_offset(self) -> int | None:
+        return self._last_offsets[0] if self._last_offsets else None
+
+    def read(self, offset: int, max_bytes: int, segment_size: int) -> memoryview | None:
+        """What a read from the batch with `offset` gives, if all of it is here and holds that batch whole."""
+        if not self._first_offset <= offset < self.next_offset:
+            return None
+        slot = bisect_left(self._last_offsets, offset)
+        start = self._starts[slot]
+        stop = start + max_bytes
+        if self._starts[slot + 1] > stop or (stop > self._size and self.position + self._size < segment_size):
+            return None
+        return self._data[start:stop]

@@ -1,0 +1,107 @@
+"""Reads of what is already in memory give what reads of the file give, or nothing."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from penstock.model.errors import OffsetOutOfRange
+from penstock.records import extents
+from penstock.storage.log import Log
+from penstock.storage.log_config import LogConfig
+from penstock.world.real_disk import RealFile
+from tests.logs import T0, CountingDisk, append, opened
+
+CONFIG = LogConfig(segment_bytes=20_000, index_interval_bytes=300, max_index_bytes=100_000)
+
+
+def filled(directory: Path, chance: random.Random) -> Log:
+    log = opened(directory / "t-0", CONFIG)
+    for _ in range(300):
+        append(log, *[bytes(chance.randrange(120)) for _ in range(chance.randint(1, 3))])
+    return log
+
+
+def read_both_ways(log: Log, offset: int, max_bytes: int, upper_offset: int) -> bool:
+    """Whether the bytes were in memory; they are what the file has."""
+    warm = log.read_warm(offset, max_bytes, upper_offset=upper_offset)
+    try:
+        found = log.read(offset, max_bytes, at_least_one_batch=True, upper_offset=upper_offset)
+    except OffsetOutOfRange:
+        found = None
+    if warm is None:
+        return False
+    assert found is not None
+    assert bytes(warm) == found.file.read(found.position, found.size)
+    return True
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_is_in_memory_is_what_the_file_has(seed: int, tmp_path: Path) -> None:
+    chance = random.Random(seed)
+    log = filled(tmp_path, chance)
+    served = offset = 0
+    for _ in range(2_000):
+        action = chance.randrange(40)
+        if action == 0:
+            append(log, bytes(chance.randrange(200)))
+        elif action == 1:
+            log.truncate(log.end_offset - chance.randrange(3), T0)
+        elif action < 8 or offset >= log.end_offset:
+            offset = chance.randrange(-2, log.end_offset + 2)
+        else:
+            offset += 1
+        upper_offset = log.end_offset - (chance.random() < 0.1)
+        served += read_both_ways(log, offset, chance.choice([0, 60, 200, 300, 1_000, 1 << 20]), upper_offset)
+    assert served > 500
+    log.close()
+
+
+def test_reads_that_follow_one_another_take_few_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = filled(tmp_path, random.Random(1))
+    assert log.read(0, 1, at_least_one_batch=True, upper_offset=1) is not None
+    calls, read_warm = 0, RealFile.read_warm
+
+    def counted(self: RealFile, position: int, size: int) -> object:
+        nonlocal calls
+        calls += 1
+        return read_warm(self, position, size)
+
+    monkeypatch.setattr(RealFile, "read_warm", counted)
+    offset, end = 0, log.segments[0].next_offset
+    while offset < end - 10:
+        data = log.read_warm(offset, 600, upper_offset=log.end_offset)
+        assert data is not None
+        offset = extents(data)[2][-1] + 1
+    assert calls <= 5
+    log.close()
+
+
+def test_records_that_were_cut_off_are_not_read_from_memory(tmp_path: Path) -> None:
+    log = opened(tmp_path / "t-0", LogConfig())
+    for value in (b"one", b"two"):
+        append(log, value)
+    assert log.read_warm(1, 1_000, upper_offset=2) is not None
+    log.truncate(1, T0)
+    assert log.read_warm(1, 1_000, upper_offset=2) is None
+    append(log, b"other")
+    assert b"other" in bytes(log.read_warm(1, 1_000, upper_offset=2) or b"")
+    log.close()
+
+
+def test_an_entry_that_is_wrong_is_left_to_who_can_deal_with_it(tmp_path: Path) -> None:
+    log = opened(tmp_path / "t-0", LogConfig())
+    for number in range(10):
+        append(log, b"%d" % number)
+    log.active.offset_index.append(8, log.active.size // 10 * 3)
+    assert log.read_warm(8, 100, upper_offset=10) is None
+    assert log.read(8, 100, at_least_one_batch=True, upper_offset=10) is not None
+    log.close()
+
+
+def test_a_log_that_is_offline_has_nothing_in_memory(tmp_path: Path) -> None:
+    log = opened(tmp_path / "t-0", LogConfig(), disk=CountingDisk())
+    append(log, b"value")
+    assert log.read_warm(0, 100, upper_offset=1) is not None
+    log.fail_flush(OSError("gone"))
+    assert log.read_warm(0, 100, upper_offset=1) is None
