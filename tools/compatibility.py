@@ -10,13 +10,12 @@ from penstock.protocol.api import ApiKey, stable_versions
 PAGE = Path(__file__).parents[1] / "docs" / "compatibility.md"
 
 NOTES = {
-    ApiKey.PRODUCE: "Versions 0-2 are advertised and refused, as Apache does (KAFKA-18659). No transactions.",
+    ApiKey.PRODUCE: "Versions 0-2 are advertised and refused, as Apache does (KAFKA-18659).",
     ApiKey.FETCH: "Sessions (KIP-227). No fetching by replicas, no reading from followers.",
     ApiKey.LIST_OFFSETS: "Earliest, latest, by timestamp, newest record, local start; no tiered storage.",
-    ApiKey.FIND_COORDINATOR: "Consumer groups only; INVALID_REQUEST for transactions and share groups.",
+    ApiKey.FIND_COORDINATOR: "Groups and transactions; INVALID_REQUEST for share groups.",
     ApiKey.CREATE_TOPICS: "Replication factor 1: there is one broker.",
-    ApiKey.INIT_PRODUCER_ID: "Idempotent producers; a transactional id gets TRANSACTIONAL_ID_AUTHORIZATION_FAILED.",
-    ApiKey.API_VERSIONS: "Of the features, `metadata.version`.",
+    ApiKey.API_VERSIONS: "Features: `metadata.version`, `transaction.version`, `group.version`.",
     ApiKey.DESCRIBE_CONFIGS: "Topics, groups, brokers and their loggers; other resources get INVALID_REQUEST.",
     ApiKey.ALTER_CONFIGS: "Topics, groups and brokers, as Apache.",
     ApiKey.INCREMENTAL_ALTER_CONFIGS: "See DescribeConfigs.",
@@ -38,6 +37,9 @@ answers ApiVersions, and a test keeps it current.
 """
 
 TAIL = """
+One API is ours alone: GroupCommit (key 32000) commits several transactions as one. It is told only to clients that name
+themselves `penstock` in ApiVersions. [How it works](decisions/group-commit.md).
+
 An API that is not served is not advertised, and a request for it closes the connection, as Apache does.
 
 ## Clients that are tested
@@ -73,13 +75,13 @@ An API that is not served is not advertised, and a request for it closes the con
 | the first FindCoordinator for a group | COORDINATOR_NOT_AVAILABLE while `__consumer_offsets` is made | answered when it is there |
 | `MetadataHash` in records of consumer groups (KIP-1101) | XXH3 | BLAKE2b; a group that moves between the two sees one rebalance |
 | CreateTopics and its kin | answered when the controller has decided | answered when this broker also shows it |
-| quotas, ACLs, transactions, client metrics | served | not served yet |
+| quotas, ACLs, client metrics | served | not served yet |
 """
 
 
 def page() -> str:
     routes = routes_of(HANDLERS)
-    rows = [_row(key, routes.get(key)) for key in ApiKey]
+    rows = [_row(key, routes.get(key)) for key in ApiKey if not key.is_private]
     return HEAD + "\n".join(rows) + "\n" + TAIL
 
 

@@ -15,11 +15,12 @@ from penstock.broker.partition import Partition
 from penstock.broker.producer_ids import ProducerIds
 from penstock.broker.replicas import HostedTopic, Replicas
 from penstock.broker.settings import Identity, broker_settings
+from penstock.broker.transaction_coordinator import TransactionCoordinator
 from penstock.metadata.delta import Delta
 from penstock.metadata.image import BROKER, GROUP, TOPIC, Image, Resource
 from penstock.model.errors import NotLeaderOrFollower, UnknownTopicId, UnknownTopicOrPartition
 from penstock.model.hashes import uuid_to_text
-from penstock.model.topics import CONSUMER_OFFSETS
+from penstock.model.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from penstock.protocol.declare import NO_UUID
 from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from penstock.storage.log_config import LogConfig
@@ -45,6 +46,7 @@ class Broker:
         config: BrokerConfig,
         logs: LogDirectory,
         groups: GroupCoordinator,
+        transactions: TransactionCoordinator,
         metrics: BrokerMetrics,
         controller: Controller,
     ) -> None:
@@ -56,6 +58,7 @@ class Broker:
         self.flushing = Flushing(world.async_disk, world.clock, metrics.log_flushes)
         self.logs = logs
         self.groups = groups
+        self.transactions = transactions
         self.metrics = metrics
         self.controller = controller
         self.image = Image()
@@ -86,7 +89,7 @@ class Broker:
             self.replicas.reconfigure(name for kind, name in delta.touched_configs if kind == TOPIC)
         await self.replicas.follow(delta, image)
         self.image = image
-        self.follow_groups()
+        self.follow_coordinators()
         _log_changes(delta, image)
         for kind, name in delta.touched_configs:
             if kind == GROUP:
@@ -100,11 +103,16 @@ class Broker:
         if removed:
             self.groups.forget_topics(removed)
 
-    def follow_groups(self) -> None:
-        """Coordinate the groups whose partitions this broker leads."""
-        topic = self.image.topics.get(CONSUMER_OFFSETS)
-        hosted = self.replicas.by_name(CONSUMER_OFFSETS)
-        self.groups.follow(0 if topic is None else len(topic.partitions), {} if hosted is None else hosted.partitions)
+    def follow_coordinators(self) -> None:
+        """Coordinate the groups and transactions whose partitions this broker leads."""
+        coordinators: tuple[tuple[str, GroupCoordinator | TransactionCoordinator], ...] = (
+            (CONSUMER_OFFSETS, self.groups),
+            (TRANSACTION_STATE, self.transactions),
+        )
+        for name, coordinator in coordinators:
+            topic, hosted = self.image.topics.get(name), self.replicas.by_name(name)
+            count = 0 if topic is None else len(topic.partitions)
+            coordinator.follow(count, {} if hosted is None else hosted.partitions)
 
     def reconfigure(self, image: Image) -> None:
         """Go by the dynamic configuration of an image."""

@@ -3,14 +3,13 @@
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from penstock.broker.flushing import Flushing
-from penstock.broker.journal import Encode, PartitionJournal, read_journal
+from penstock.broker.journal import Decode, Encode, PartitionJournal, read_journal
 from penstock.broker.partition import Partition
 from penstock.coordination.decision import Record
 from penstock.coordination.shard import Machine, Shard, Token
-from penstock.model.buffers import Buffer
 from penstock.model.errors import CoordinatorLoadInProgress, KafkaError, NotCoordinator
 from penstock.model.hashes import coordinator_partition
 from penstock.protocol.errors import CodecError
@@ -26,8 +25,6 @@ RECORDS_AT_ONCE = 1_000
 
 M = TypeVar("M", bound=Machine)
 M_contra = TypeVar("M_contra", bound=Machine, contravariant=True)
-
-Decode: TypeAlias = Callable[[Buffer, Buffer | None], Record | None]
 
 
 class Operation(Protocol[M_contra]):
@@ -71,11 +68,9 @@ class HostedShard(Generic[M]):
 
     async def load(self, disk: AsyncDisk, decode: Decode, buffer_size: int) -> None:
         count = 0
-        async for records in read_journal(self.partition, disk, buffer_size):
-            for stored in records:
-                record = None if stored.key is None else decode(stored.key, stored.value)
-                if record is not None:
-                    self._shard.load(record)
+        async for records in read_journal(self.partition, disk, decode, buffer_size):
+            for record in records:
+                self._shard.load(record)
                 count += 1
                 if count % RECORDS_AT_ONCE == 0:
                     await asyncio.sleep(0)
@@ -91,6 +86,10 @@ class HostedShard(Generic[M]):
     def run(self, operation: Callable[[M], None]) -> None:
         self._shard.run(operation, self._now_ms())
         self._settle()
+
+    def follow(self, record: Record) -> None:
+        """Take up what another has appended to the journal."""
+        self._shard.follow(record, self.partition.log.end_offset)
 
     def close(self) -> None:
         """Answer all who wait: the coordinator is another, or will be."""
@@ -191,7 +190,7 @@ class Coordinator(Generic[M]):
         """The reply, once it counts; KafkaError if this broker cannot answer for the group or transactional id."""
         shard = self._shard_of(identifier)
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        now_ms = self._now_ms()
+        now_ms = self.now_ms()
         shard.run(lambda machine: operation(machine, future, now_ms))
         return future
 
@@ -223,7 +222,7 @@ class Coordinator(Generic[M]):
         return shard if shard is not None and shard.is_serving else None
 
     def run_all(self, operation: Callable[[M, int], None]) -> None:
-        now_ms = self._now_ms()
+        now_ms = self.now_ms()
         for shard in list(self._shards.values()):
             if shard.is_serving:
                 shard.run(lambda machine: operation(machine, now_ms))
@@ -256,7 +255,7 @@ class Coordinator(Generic[M]):
     def _host(self, partition: Partition) -> HostedShard[M]:
         journal = PartitionJournal(partition, self._clock, self._encode, self.codec)
         shard = Shard(self._new_machine(), journal)
-        return HostedShard(shard, journal, partition, self._flushing, self._now_ms, self.deliver)
+        return HostedShard(shard, journal, partition, self._flushing, self.now_ms, self.deliver)
 
     async def _load(self) -> None:
         while (shard := next((one for one in self._shards.values() if not one.is_loaded), None)) is not None:
@@ -270,5 +269,5 @@ class Coordinator(Generic[M]):
                 self._shards = {index: one for index, one in self._shards.items() if one is not shard}
                 self.failed_partitions += 1
 
-    def _now_ms(self) -> int:
+    def now_ms(self) -> int:
         return self._start_ms + self._clock.monotonic_ms()

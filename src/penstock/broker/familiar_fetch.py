@@ -137,13 +137,12 @@ class FamiliarFetch(FamiliarRequests[KnownFetch]):
         is_follower = message.replica_id >= 0 or message.replica_state is not None
         if is_follower or message.isolation_level == READ_COMMITTED or ask.last_fetched_epoch >= 0:
             return
-        partition = self._partition(topic.topic, topic.topic_id, ask.partition)
-        if partition is None:
-            return
         self._forget_if_outdated()
         end = self._end_of_prefix(frame)
-        prefix, suffix = bytes(frame[AFTER_CORRELATION_ID:end]), bytes(frame[end + _OFFSET_SIZE :])
-        if prefix + suffix in self._known:
+        prefix, suffix = frame[AFTER_CORRELATION_ID:end].tobytes(), frame[end + _OFFSET_SIZE :].tobytes()
+        is_known = prefix + suffix in self._known
+        partition = None if is_known else self._partition(topic.topic, topic.topic_id, ask.partition)
+        if partition is None:
             return
         # With another offset, to see that it lies where it will be read.
         offset, ask.fetch_offset = ask.fetch_offset, _MARKED_OFFSET

@@ -126,13 +126,11 @@ class FamiliarProduce(FamiliarRequests[KnownProduce]):
             return
         if len(message.topic_data) != 1 or len(message.topic_data[0].partition_data) != 1:
             return
-        topic, index = message.topic_data[0], message.topic_data[0].partition_data[0].index
-        partition = self._partition(topic.name, topic.topic_id, index)
-        if partition is None:
-            return
         self._forget_if_outdated()
-        prefix = bytes(frame[AFTER_CORRELATION_ID : self._end_of_prefix(frame)])
-        if prefix in self._known:
+        prefix = frame[AFTER_CORRELATION_ID : self._end_of_prefix(frame)].tobytes()
+        topic, index = message.topic_data[0], message.topic_data[0].partition_data[0].index
+        partition = None if prefix in self._known else self._partition(topic.name, topic.topic_id, index)
+        if partition is None:
             return
         same = _request(topic.name, topic.topic_id, index, message.acks, message.timeout_ms)
         if self._encoded(same, client_id)[AFTER_CORRELATION_ID:] == prefix + self._sized_sample + self._tail:

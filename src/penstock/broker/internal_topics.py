@@ -1,10 +1,11 @@
 """Topics that brokers keep for themselves, made when they are first needed."""
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING
 
 from penstock.model.errors import CoordinatorNotAvailable, ErrorCode
-from penstock.model.topics import CONSUMER_OFFSETS
+from penstock.model.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from penstock.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 if TYPE_CHECKING:
@@ -12,14 +13,23 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MADE_ON_FIRST_USE = frozenset({CONSUMER_OFFSETS})
+REPLICATION_KEYS = {
+    CONSUMER_OFFSETS: "offsets.topic.replication.factor",
+    TRANSACTION_STATE: "transaction.state.log.replication.factor",
+}
+MADE_ON_FIRST_USE = frozenset(REPLICATION_KEYS)
 CREATE_VERSION = 7
 
 
 async def make_internal_topic(name: str, broker: "Broker") -> None:
     """Make it unless it is there; CoordinatorNotAvailable if it cannot be made now."""
-    if name in broker.image.topics:
-        return
+    if name not in broker.image.topics:
+        # Clients ask over connections that they then give up; the topic is made all the same, and what is to be said
+        # about it is said.
+        await asyncio.shield(_make(name, broker))
+
+
+async def _make(name: str, broker: "Broker") -> None:
     topic = internal_topic(name, broker)
     created = await broker.controller.submit(CreateTopicsRequest(topics=[topic]), CREATE_VERSION)
     [result] = created.topics
@@ -31,26 +41,33 @@ async def make_internal_topic(name: str, broker: "Broker") -> None:
 
 
 def internal_topic(name: str, broker: "Broker") -> CreatableTopic:
-    assert name in MADE_ON_FIRST_USE
     config = broker.config
-    factor = min(config["offsets.topic.replication.factor"], max(len(broker.image.live_brokers()), 1))
-    settings = {
-        "cleanup.policy": "compact",
-        "compression.type": "producer",
-        "segment.bytes": str(config["offsets.topic.segment.bytes"]),
-    }
+    if name == CONSUMER_OFFSETS:
+        partitions = config["offsets.topic.num.partitions"]
+        settings = {"compression.type": "producer", "segment.bytes": str(config["offsets.topic.segment.bytes"])}
+    else:
+        partitions = config["transaction.state.log.num.partitions"]
+        settings = {
+            "compression.type": "uncompressed",
+            "segment.bytes": str(config["transaction.state.log.segment.bytes"]),
+            "min.insync.replicas": str(config["transaction.state.log.min.isr"]),
+            "unclean.leader.election.enable": "false",
+        }
     return CreatableTopic(
         name=name,
-        num_partitions=config["offsets.topic.num.partitions"],
-        replication_factor=factor,
+        num_partitions=partitions,
+        replication_factor=min(config[REPLICATION_KEYS[name]], max(len(broker.image.live_brokers()), 1)),
         assignments=[],
-        configs=[CreatableTopicConfig(name=key, value=value) for key, value in settings.items()],
+        configs=[
+            CreatableTopicConfig(name=key, value=value)
+            for key, value in {"cleanup.policy": "compact", **settings}.items()
+        ],
     )
 
 
 def tell_if_capped(made: CreatableTopic, broker: "Broker") -> None:
     """Said by the one who made the topic: several clients may have asked for it at once."""
-    wanted = broker.config["offsets.topic.replication.factor"]
+    wanted = broker.config[REPLICATION_KEYS[made.name]]
     factor = made.replication_factor
     if factor < wanted:
         logger.warning("topic=%s replication_factor=%d of %d wanted, for want of brokers", made.name, factor, wanted)

@@ -4,14 +4,17 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import TypeAlias
 
 from penstock.broker.partition import Partition
-from penstock.coordination.decision import Record
+from penstock.coordination.decision import NO_PRODUCER, EndOfTransaction, Record
+from penstock.model.buffers import Buffer
 from penstock.model.errors import CoordinatorNotAvailable, ErrorCode, KafkaError, NotCoordinator, UnknownServerError
-from penstock.records import Codec, build_batch, iter_batches
-from penstock.records.record import Record as StoredRecord
+from penstock.records import BatchView, Codec, build_batch, iter_batches
+from penstock.storage.replay import end_marker
 from penstock.world.clock import Clock
 from penstock.world.disk import AsyncDisk
 
 Encode: TypeAlias = Callable[[Record], tuple[bytes, bytes | None]]
+Decode: TypeAlias = Callable[[Buffer, Buffer | None], Record | None]
+"""None for records that nobody here knows."""
 
 MIN_READ_SIZE = 64 * 1024
 
@@ -41,11 +44,18 @@ class PartitionJournal:
 
     def append(self, records: Sequence[Record]) -> int:
         now_ms = self._clock.now_ms()
-        batch = build_batch([(now_ms, *self._encode(record), ()) for record in records], codec=self._codec)
+        producer = records[0].producer_id
+        batch = build_batch(
+            [(now_ms, *self._encode(record), ()) for record in records],
+            codec=self._codec,
+            producer_id=producer,
+            producer_epoch=records[0].producer_epoch,
+            is_transactional=producer != NO_PRODUCER,
+        )
         partition = self._partition
         try:
             partition.refuse_if_too_few_in_sync()
-            appended = partition.append(batch, allows_zstd=True, now_ms=now_ms)
+            appended = partition.append_own(batch, now_ms)
         except KafkaError as error:
             refusal = _REFUSALS.get(error.code, UnknownServerError)
             raise refusal(f"{partition.name} cannot keep it: {error}") from error
@@ -58,8 +68,10 @@ class PartitionJournal:
         return min(high_watermark, self._partition.log.recovery_point) if self.is_flush_due else high_watermark
 
 
-async def read_journal(partition: Partition, disk: AsyncDisk, buffer_size: int) -> AsyncIterator[list[StoredRecord]]:
-    """The records of a journal from its beginning, one batch after the other."""
+async def read_journal(
+    partition: Partition, disk: AsyncDisk, decode: Decode, buffer_size: int
+) -> AsyncIterator[list[Record]]:
+    """The records of a journal from its beginning, one batch after the other; without those nobody here knows."""
     log = partition.log
     offset = log.start_offset
     while offset < log.end_offset:
@@ -67,6 +79,17 @@ async def read_journal(partition: Partition, disk: AsyncDisk, buffer_size: int) 
         if found is None or not found.size:
             return
         for batch in iter_batches(await disk.read(found.file, found.position, found.size)):
-            if not batch.is_control:
-                yield batch.records()
+            yield _end(batch) if batch.is_control else _records(batch, decode)
             offset = batch.next_offset
+
+
+def _records(batch: BatchView, decode: Decode) -> list[Record]:
+    producer = (batch.producer_id, batch.producer_epoch) if batch.is_transactional else (NO_PRODUCER, NO_PRODUCER)
+    decoded = (decode(one.key, one.value) for one in batch.records() if one.key is not None)
+    known = [one for one in decoded if one is not None]
+    return known if producer[0] == NO_PRODUCER else [Record(one.key, one.value, *producer) for one in known]
+
+
+def _end(batch: BatchView) -> list[Record]:
+    marker = end_marker(batch)
+    return [] if marker is None else [Record(EndOfTransaction(batch.producer_id, marker.is_commit), None)]

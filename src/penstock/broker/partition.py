@@ -1,6 +1,6 @@
 """Where a partition's log, its place in the cluster and those who wait for its records meet."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from penstock.metadata.image import PartitionState
@@ -9,11 +9,13 @@ from penstock.model.errors import (
     FencedLeaderEpoch,
     InvalidTxnState,
     KafkaStorageError,
+    MessageTooLarge,
     NotEnoughReplicas,
     NotLeaderOrFollower,
     OffsetOutOfRange,
     UnknownLeaderEpoch,
 )
+from penstock.records import BatchView
 from penstock.storage.log import Log
 from penstock.storage.outcomes import Appended
 from penstock.storage.producers import Origin
@@ -80,14 +82,17 @@ class Partition:
         self.notify(0)
         self._watchers.clear()
 
-    def append(self, data: Buffer, *, allows_zstd: bool, now_ms: int) -> Appended:
-        """Check what a producer sent and append it; those who wait for records hear of it."""
+    def append(self, data: Buffer, *, allows_zstd: bool, now_ms: int, is_verified: bool = False) -> Appended:
+        """Check what a producer sent and append it; those who wait for records hear of it.
+
+        Records of a transaction are taken when the coordinator has verified that they are part of it (KIP-890).
+        """
         if not self.is_leader:
             self.refuse_if_not_leader()
         log = self.log
         batch = validate(data, log.config, allows_zstd=allows_zstd, now_ms=now_ms, topic_partition=self.name)
-        if batch.is_transactional:
-            raise InvalidTxnState("transactions are not served yet")
+        if batch.is_transactional and not is_verified:
+            raise InvalidTxnState("records of a transaction that nobody has verified")
         if self.before_first_append is not None:
             self._prepare(self.before_first_append)
         appended = log.append(batch, leader_epoch=self.leader_epoch, origin=Origin.CLIENT, now_ms=now_ms)
@@ -112,6 +117,44 @@ class Partition:
         if self._watchers:
             self.notify(len(data))
         return base_offset, plain[0] + 1
+
+    def append_own(self, data: Buffer, now_ms: int) -> Appended:
+        """Append what a coordinator of this broker has made, and nobody need check."""
+        self.refuse_if_not_leader()
+        log = self.log
+        if len(data) > log.config.max_message_bytes:
+            raise MessageTooLarge(f"{len(data)} bytes; {self.name} takes at most {log.config.max_message_bytes}")
+        if self.before_first_append is not None:
+            self._prepare(self.before_first_append)
+        appended = log.append(BatchView(data), leader_epoch=self.leader_epoch, origin=Origin.COORDINATOR, now_ms=now_ms)
+        log.raise_high_watermark(log.end_offset)
+        self.notify(len(data))
+        return appended
+
+    def has_transaction_of(self, producer_id: int, producer_epoch: int) -> bool:
+        """Whether records of a transaction of this producer are here, and its end is not."""
+        producer = self.log.producers.get(producer_id)
+        return producer is not None and producer.epoch == producer_epoch and producer.transaction_start is not None
+
+    def append_markers(self, markers: Sequence[tuple[Buffer, int]], now_ms: int) -> bool:
+        """End transactions, each in its version; readers see all ends or none. Whether a flush is due."""
+        self.refuse_if_not_leader()
+        if self.before_first_append is not None:
+            self._prepare(self.before_first_append)
+        log = self.log
+        due = False
+        for data, version in markers:
+            appended = log.append(
+                BatchView(data),
+                leader_epoch=self.leader_epoch,
+                origin=Origin.COORDINATOR,
+                now_ms=now_ms,
+                transaction_version=version,
+            )
+            due |= appended.is_flush_due
+        log.raise_high_watermark(log.end_offset)
+        self.notify(sum(len(data) for data, _ in markers))
+        return due
 
     def _prepare(self, prepare: Callable[[], None]) -> None:
         try:

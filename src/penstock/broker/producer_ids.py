@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from penstock.model.errors import CoordinatorNotAvailable, ErrorCode
+from penstock.model.errors import CoordinatorLoadInProgress, CoordinatorNotAvailable, ErrorCode
 
 
 class ProducerIds:
@@ -14,6 +14,8 @@ class ProducerIds:
         self._ask_for_block = ask_for_block
         self._next = self._end = 0
         self._asking: asyncio.Lock | None = None
+        self._returned: int | None = None
+        """Allocated, and not used."""
 
     async def allocate(self) -> int:
         """The next id; KafkaError while the controller cannot be reached."""
@@ -27,5 +29,22 @@ class ProducerIds:
                     raise CoordinatorNotAvailable(f"no producer ids from the controller: {block.error_code}")
                 self._next = block.producer_id_start
                 self._end = self._next + block.producer_id_len
-            self._next += 1
-            return self._next - 1
+            return self._take()
+
+    async def reserve(self) -> None:
+        """See to it that one is at hand."""
+        if self._returned is None and self._next == self._end:
+            self._returned = await self.allocate()
+
+    def at_hand(self) -> int:
+        """The next id, if nobody has to be asked for it."""
+        if self._returned is not None:
+            returned, self._returned = self._returned, None
+            return returned
+        if self._next == self._end:
+            raise CoordinatorLoadInProgress("no producer id is at hand")
+        return self._take()
+
+    def _take(self) -> int:
+        self._next += 1
+        return self._next - 1

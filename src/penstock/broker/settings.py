@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from penstock.broker.broker_config import MINUTE_MS, BrokerConfig
 from penstock.groups import GroupSettings
 from penstock.groups.consumer import ConsumerGroupSettings, Interval, MigrationPolicy
+from penstock.transactions import TransactionSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,4 +68,13 @@ def _interval(config: BrokerConfig, name: str) -> Interval:
         config[f"group.consumer.{name}.ms"],
         config[f"group.consumer.min.{name}.ms"],
         config[f"group.consumer.max.{name}.ms"],
+    )
+
+
+def transaction_settings(config: BrokerConfig) -> TransactionSettings:
+    return TransactionSettings(
+        max_timeout_ms=config["transaction.max.timeout.ms"],
+        abort_check_interval_ms=config["transaction.abort.timed.out.transaction.cleanup.interval.ms"],
+        id_expiration_ms=config["transactional.id.expiration.ms"],
+        removal_check_interval_ms=config["transaction.remove.expired.transaction.cleanup.interval.ms"],
     )

@@ -8,6 +8,7 @@ from penstock.metadata.records import (
     BrokerEndpoint,
     BrokerFeature,
     BrokerRegistrationChangeRecord,
+    FeatureLevelRecord,
     PartitionChangeRecord,
     ProducerIdsRecord,
     RegisterBrokerRecord,
@@ -57,7 +58,19 @@ def register(image: Image, request: BrokerRegistrationRequest, context: Context)
         log_dirs=list(request.log_dirs),
     )
     changes = list(without_broker(image, request.broker_id))
-    return Decision(BrokerRegistrationResponse(broker_epoch=epoch), [record, *changes])
+    return Decision(BrokerRegistrationResponse(broker_epoch=epoch), [record, *changes, *_new_features(image, request)])
+
+
+def _new_features(image: Image, request: BrokerRegistrationRequest) -> list[FeatureLevelRecord]:
+    """What a release brings that the cluster has no level for begins with the newest that all its brokers know."""
+    others = [broker for broker in image.brokers.values() if broker.broker_id != request.broker_id]
+    levels = []
+    for feature in request.features:
+        known = [one.max_supported_version for broker in others for one in broker.features if one.name == feature.name]
+        if feature.name not in image.features and len(known) == len(others):
+            level = min(feature.max_supported_version, *known) if known else feature.max_supported_version
+            levels.append(FeatureLevelRecord(name=feature.name, feature_level=level))
+    return levels
 
 
 def heartbeat(image: Image, request: BrokerHeartbeatRequest, context: Context) -> Decision:

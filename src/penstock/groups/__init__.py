@@ -7,13 +7,14 @@
 from penstock.groups.classic import ClassicGroups, Joiner
 from penstock.groups.counts import GroupCounts
 from penstock.groups.group import Group, State
-from penstock.groups.machine import Cluster, GroupMachine
+from penstock.groups.machine import Cluster, Committed, GroupMachine
 from penstock.groups.offsets import CommittedOffset, NewOffset, TopicOffsets
 from penstock.groups.settings import GroupSettings
 
 __all__ = [
     "ClassicGroups",
     "Cluster",
+    "Committed",
     "CommittedOffset",
     "Group",
     "GroupCounts",

@@ -16,7 +16,7 @@ from penstock.groups.consumer import Client, Committer, ConsumerGroups, Consumer
 from penstock.groups.counts import GroupCounts
 from penstock.groups.describing import described, listed, unknown
 from penstock.groups.group import CONSUMER, Group, State
-from penstock.groups.offsets import CommittedOffset, NewOffset, Offsets, commit_record
+from penstock.groups.offsets import CommittedOffset, NewOffset, Offsets, TopicOffsets, commit_record
 from penstock.groups.rebalance import Timer
 from penstock.groups.records import ConsumerGroupMetadataKey, GroupMetadataKey, OffsetCommitKey
 from penstock.groups.settings import GroupSettings
@@ -55,6 +55,14 @@ class Cluster:
     image: Callable[[], Image]
     group_config: Callable[[str], Mapping[str, str]]
     """What was set for a group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What a group has committed, and which partitions of it a transaction under way may still change."""
+
+    offsets: TopicOffsets
+    unstable: frozenset[tuple[str, int]]
 
 
 class GroupMachine:
@@ -185,13 +193,14 @@ class GroupMachine:
         self.outbox.write(kept)
         self.outbox.answer(token, codes)
 
-    def committed(self, token: Token, request: OffsetFetchRequestGroup) -> None:
-        """All offsets of a group by topic and partition, none for a group nobody knows; or why they are not told."""
+    def committed(self, token: Token, request: OffsetFetchRequestGroup, *, require_stable: bool = False) -> None:
+        """The offsets of a group, none for one that nobody knows; or why they are not told."""
         group = self.consumer.groups.get(request.group_id)
         refusal = ErrorCode.NONE
         if group is not None:
             refusal = self.consumer.check_fetch(group, request.member_id, request.member_epoch)
-        self.outbox.answer(token, refusal or self.offsets.of(request.group_id))
+        unstable = self.offsets.unstable_of(request.group_id) if require_stable else frozenset()
+        self.outbox.answer(token, refusal or Committed(self.offsets.of(request.group_id), unstable))
 
     def delete_offsets(self, token: Token, group_id: str, wanted: Sequence[tuple[str, int]]) -> None:
         """The answer is a code for all of them, or one for each."""

@@ -62,6 +62,9 @@ class Offsets:
         """Whether a transaction that is under way may change the offset."""
         return Place(group_id, topic, partition) in self._unstable
 
+    def unstable_of(self, group_id: str) -> frozenset[tuple[str, int]]:
+        return frozenset((place.topic, place.partition) for place in self._unstable if place.group_id == group_id)
+
     def has_pending(self, group_id: str) -> bool:
         return any(place.group_id == group_id for place in self._unstable)
 

@@ -82,6 +82,7 @@ class Rebalance:
         logger.info("preparing rebalance group=%r generation=%d reason=%r", group.group_id, group.generation, reason)
         if group.state is State.COMPLETING_REBALANCE:
             for member in group.members.values():
+                member.assignment = b""
                 self._propagate(group, member, refused_sync(ErrorCode.REBALANCE_IN_PROGRESS), now_ms)
         self._timers.cancel(Timer(group.group_id, TimerKind.SYNC))
         is_initial = group.state is State.EMPTY

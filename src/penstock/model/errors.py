@@ -313,3 +313,11 @@ class NotCoordinator(KafkaError):
 
 class UnknownServerError(KafkaError):
     code = ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+class RefusedByCoordinator(KafkaError):
+    """What the coordinator of a transaction says to a partition that asks it."""
+
+    def __init__(self, code: ErrorCode, text: str) -> None:
+        super().__init__(text)
+        self.code = code  # type: ignore[misc]

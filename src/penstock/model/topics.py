@@ -5,7 +5,8 @@ from penstock.model.errors import InvalidTopic
 MAX_NAME_LENGTH = 249
 LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 CONSUMER_OFFSETS = "__consumer_offsets"
-INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, "__transaction_state", "__share_group_state"})
+TRANSACTION_STATE = "__transaction_state"
+INTERNAL_TOPICS = frozenset({CONSUMER_OFFSETS, TRANSACTION_STATE, "__share_group_state"})
 CLUSTER_METADATA = "__cluster_metadata"
 """The name of Apache's metadata log, which no topic may take."""
 

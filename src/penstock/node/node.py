@@ -13,9 +13,11 @@ from penstock.broker.group_coordinator import GroupCoordinator
 from penstock.broker.group_gauges import register_group_gauges
 from penstock.broker.group_warnings import warn_of_broker_settings
 from penstock.broker.handlers import HANDLERS
+from penstock.broker.markers import MarkerSender
 from penstock.broker.metrics import BrokerMetrics
 from penstock.broker.route import routes_of
-from penstock.broker.settings import Identity, group_settings
+from penstock.broker.settings import Identity, group_settings, transaction_settings
+from penstock.broker.transaction_coordinator import TransactionCoordinator
 from penstock.controller.adoption import AdoptRequest, SkipProducerIdsRequest
 from penstock.controller.decision import Defaults
 from penstock.doors.local import LocalDoor
@@ -44,6 +46,7 @@ from penstock.storage.identity import Identity as DirectoryIdentity
 from penstock.storage.identity import create_identity, load_identity, new_uuid
 from penstock.storage.log_directory import LogDirectory
 from penstock.storage.open_files import DEFAULT_LIMIT
+from penstock.transactions import TransactionMachine
 from penstock.world.disk import DirectoryLock
 from penstock.world.net import BACKLOG, Listener
 from penstock.world.world import World
@@ -125,6 +128,7 @@ class Node:
             self._listener.close()
         if broker is not None:
             broker.groups.close()
+            broker.transactions.close()
             broker.delayed.close()
         await self._connections.close(GRACE_SECONDS)
         if self._ticking is not None:
@@ -193,9 +197,11 @@ class Node:
         assert membership is not None
         logs = self._log_directory()
         metrics = BrokerMetrics(self._registry, world.clock.monotonic_ms())
-        groups = self._group_coordinator(Flushing(world.async_disk, world.clock, metrics.log_flushes))
-        broker = Broker(world, identity, self._config, logs, groups, metrics, membership)
+        flushing = Flushing(world.async_disk, world.clock, metrics.log_flushes)
+        groups, transactions = self._group_coordinator(flushing), self._transaction_coordinator(flushing)
+        broker = Broker(world, identity, self._config, logs, groups, transactions, metrics, membership)
         self.broker = broker
+        transactions.send_markers = MarkerSender(broker).send
         broker.on_reconfigured = self._reconfigure
         view = NodeView(broker, self._connections, self._memory, lambda: self._state, lambda: membership.is_controller)
         register_broker_gauges(self._registry, view)
@@ -248,6 +254,18 @@ class Node:
     def _image(self) -> Image:
         assert self.broker is not None
         return self.broker.image
+
+    def _transaction_coordinator(self, flushing: Flushing) -> TransactionCoordinator:
+        world, settings = self._world, transaction_settings(self._config)
+        coordinator = TransactionCoordinator(
+            lambda: TransactionMachine(settings, self._producer_id_at_hand), world.clock, world.async_disk, flushing
+        )
+        coordinator.load_buffer_size = self._config["transaction.state.log.load.buffer.size"]
+        return coordinator
+
+    def _producer_id_at_hand(self) -> int:
+        assert self.broker is not None
+        return self.broker.producer_ids.at_hand()
 
     def _group_coordinator(self, flushing: Flushing) -> GroupCoordinator:
         world, config = self._world, self._config

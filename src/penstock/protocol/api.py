@@ -5,9 +5,11 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+FIRST_PRIVATE = 32_000
+
 
 class ApiKey(IntEnum):
-    """Apache Kafka 4.3's APIs, less those by which KRaft controllers talk among themselves."""
+    """Apache Kafka 4.3's APIs, less those by which KRaft controllers talk among themselves, and our own."""
 
     PRODUCE = 0
     FETCH = 1
@@ -89,6 +91,12 @@ class ApiKey(IntEnum):
     DESCRIBE_SHARE_GROUP_OFFSETS = 90
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
+    GROUP_COMMIT = 32000
+
+    @property
+    def is_private(self) -> bool:
+        """Ours, not Apache's: told only to clients that are ours as well."""
+        return self >= FIRST_PRIVATE
 
     @property
     def title(self) -> str:

@@ -14,6 +14,7 @@ from penstock.broker.handlers import (
     join_group,
     leave_group,
     offset_commit,
+    offset_delete,
     offset_fetch,
     sync_group,
 )
@@ -32,6 +33,11 @@ from penstock.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
+)
+from penstock.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
 )
 from penstock.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -154,6 +160,10 @@ def test_join_group_in_every_version(client: Client, version: int) -> None:
         assert [member.metadata for member in reply.members] == [b"topics"]
         refusal = await client.join(version, group_id="")
         assert (refusal.error_code, refusal.generation_id) == (ErrorCode.INVALID_GROUP_ID, -1)
+        unknown = await client.send(join_group, join_request("unknown", "who"), version)
+        assert unknown.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+        # As Apache does: a protocol is either chosen or, as soon as the version can say so, null.
+        assert refusal.protocol_name == unknown.protocol_name == (None if version >= 7 else "")
 
     asyncio.run(main())
 
@@ -353,5 +363,18 @@ def test_offset_fetch_of_null_gives_all_that_was_committed(client: Client, versi
             assert topics[0].name == "orders"
         if version >= 8:
             assert reply.groups[1].topics == []
+
+    asyncio.run(main())
+
+
+def test_offset_delete_needs_a_group_even_where_one_without_a_name_has_offsets(client: Client) -> None:
+    async def main() -> None:
+        nameless = commit_request(client, 9)
+        nameless.group_id = ""
+        committed = await client.send(offset_commit, nameless, 9)
+        assert committed.topics[0].partitions[0].error_code == ErrorCode.NONE
+        topic = OffsetDeleteRequestTopic(name="orders", partitions=[OffsetDeleteRequestPartition(partition_index=0)])
+        refusal = await client.send(offset_delete, OffsetDeleteRequest(group_id="", topics=[topic]), 0)
+        assert (refusal.error_code, refusal.topics) == (ErrorCode.INVALID_GROUP_ID, [])
 
     asyncio.run(main())

@@ -224,3 +224,20 @@ def test_a_group_that_is_not_there_is_described_as_dead() -> None:
     token = coordinator.run(lambda machine, token: machine.describe(token, "nobody"))
     group = coordinator.replies[token]
     assert (group.error_code, group.group_state) == (ErrorCode.GROUP_ID_NOT_FOUND, "Dead")
+
+
+def test_administrators_see_an_assignment_until_another_takes_its_place_or_none_comes() -> None:
+    coordinator = Coordinator()
+    member = stable_with(coordinator, "topic")
+
+    def shown() -> tuple[str, bytes, bytes]:
+        token = coordinator.run(lambda machine, token: machine.describe(token, GROUP))
+        group = coordinator.replies[token]
+        [one] = group.members
+        return group.group_state, one.member_metadata, one.member_assignment
+
+    coordinator.join(member, protocols=subscribed_to("topic"))
+    assert shown() == ("CompletingRebalance", b"", b"all")
+    # The generation ends before it had an assignment.
+    coordinator.join(member, protocols=subscribed_to("other"))
+    assert shown() == ("CompletingRebalance", b"", b"")

@@ -1,6 +1,8 @@
 """One file per API; HANDLERS is all that this broker serves."""
 
 from penstock.broker.handlers import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
     alter_configs,
     api_versions,
     consumer_group_describe,
@@ -14,10 +16,14 @@ from penstock.broker.handlers import (
     describe_configs,
     describe_groups,
     describe_log_dirs,
+    describe_producers,
     describe_topic_partitions,
+    describe_transactions,
     elect_leaders,
+    end_txn,
     fetch,
     find_coordinator,
+    group_commit,
     heartbeat,
     incremental_alter_configs,
     init_producer_id,
@@ -26,6 +32,7 @@ from penstock.broker.handlers import (
     list_config_resources,
     list_groups,
     list_offsets,
+    list_transactions,
     metadata,
     offset_commit,
     offset_delete,
@@ -33,7 +40,9 @@ from penstock.broker.handlers import (
     offset_for_leader_epoch,
     produce,
     sync_group,
+    txn_offset_commit,
     unregister_broker,
+    write_txn_markers,
 )
 
 HANDLERS = (
@@ -55,6 +64,11 @@ HANDLERS = (
     delete_topics,
     delete_records,
     init_producer_id,
+    add_partitions_to_txn,
+    add_offsets_to_txn,
+    end_txn,
+    write_txn_markers,
+    txn_offset_commit,
     offset_for_leader_epoch,
     describe_configs,
     alter_configs,
@@ -65,9 +79,13 @@ HANDLERS = (
     incremental_alter_configs,
     offset_delete,
     describe_cluster,
+    describe_producers,
     unregister_broker,
+    describe_transactions,
+    list_transactions,
     consumer_group_heartbeat,
     consumer_group_describe,
     describe_topic_partitions,
     list_config_resources,
+    group_commit,
 )

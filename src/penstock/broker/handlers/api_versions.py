@@ -18,6 +18,8 @@ from penstock.protocol.messages.api_versions import (
 API = ApiKey.API_VERSIONS
 VERSIONS = stable_versions(API)
 
+OWN_SOFTWARE = "penstock"
+
 _LEGAL_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -26,7 +28,11 @@ def handle(message: ApiVersionsRequest, request: Request) -> ApiVersionsResponse
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
     image = request.broker.image
     return ApiVersionsResponse(
-        api_keys=advertised(request.routes.values()),
+        api_keys=advertised(
+            route
+            for route in request.routes.values()
+            if not route.api_key.is_private or message.client_software_name == OWN_SOFTWARE
+        ),
         supported_features=[
             SupportedFeatureKey(
                 name=feature.name,

@@ -5,14 +5,15 @@ from penstock.broker.route import Request
 from penstock.metadata.records import NO_LEADER
 from penstock.model.errors import CoordinatorNotAvailable, ErrorCode, KafkaError
 from penstock.model.hashes import coordinator_partition
-from penstock.model.topics import CONSUMER_OFFSETS
+from penstock.model.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from penstock.protocol.api import ApiKey, stable_versions
 from penstock.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 API = ApiKey.FIND_COORDINATOR
 VERSIONS = stable_versions(API)
 
-GROUP, SHARE = 0, 2
+GROUP, TRANSACTION, SHARE = 0, 1, 2
+TOPICS = {GROUP: CONSUMER_OFFSETS, TRANSACTION: TRANSACTION_STATE}
 MANY_KEYS_SINCE = 4
 MALFORMED = (
     "This most likely occurs because of a request being malformed by the client library or the message was sent to an "
@@ -23,9 +24,10 @@ NOT_AVAILABLE = "The coordinator is not available."
 
 
 async def handle(message: FindCoordinatorRequest, request: Request) -> FindCoordinatorResponse:
-    if message.key_type == GROUP and CONSUMER_OFFSETS not in request.broker.image.topics:
+    topic = TOPICS.get(message.key_type)
+    if topic is not None and topic not in request.broker.image.topics:
         try:
-            await make_internal_topic(CONSUMER_OFFSETS, request.broker)
+            await make_internal_topic(topic, request.broker)
         except KafkaError:
             # Nobody can make it just now; clients ask again.
             return _answer(message, request, is_available=False)
@@ -47,13 +49,14 @@ def _answer(message: FindCoordinatorRequest, request: Request, *, is_available: 
 
 
 def _find(key: str, key_type: int, request: Request, is_available: bool) -> Coordinator:
-    if key_type != GROUP:
+    topic = TOPICS.get(key_type)
+    if topic is None:
         is_silent = key_type == SHARE and request.version >= MANY_KEYS_SINCE
         return _nobody(key, ErrorCode.INVALID_REQUEST, "" if is_silent else MALFORMED)
     try:
         if not is_available:
             raise CoordinatorNotAvailable(NOT_AVAILABLE)
-        node_id, host, port = _leader_for(key, request)
+        node_id, host, port = _leader_for(key, topic, request)
     except CoordinatorNotAvailable as error:
         return _nobody(key, error.code, str(error))
     # What Apache writes where there is no error.
@@ -61,10 +64,10 @@ def _find(key: str, key_type: int, request: Request, is_available: bool) -> Coor
     return Coordinator(key=key, node_id=node_id, host=host, port=port, error_message=nothing)
 
 
-def _leader_for(key: str, request: Request) -> tuple[int, str, int]:
-    """The leader of the partition that a group hashes to coordinates it."""
+def _leader_for(key: str, topic: str, request: Request) -> tuple[int, str, int]:
+    """The leader of the partition that a group or a transactional id hashes to coordinates it."""
     broker = request.broker
-    partitions = broker.image.topics[CONSUMER_OFFSETS].partitions
+    partitions = broker.image.topics[topic].partitions
     leader = partitions[coordinator_partition(key, len(partitions))].leader
     if leader == broker.identity.node_id:
         return leader, broker.identity.host, broker.identity.port

@@ -15,11 +15,14 @@ async def handle(message: InitProducerIdRequest, request: Request) -> InitProduc
     has_id, has_epoch = message.producer_id != NONE, message.producer_epoch != NONE
     if message.transactional_id == "" or has_id != has_epoch:
         return InitProducerIdResponse(error_code=ErrorCode.INVALID_REQUEST, producer_epoch=-1)
-    if message.transactional_id is not None:
-        # No transaction coordinator is here yet; this code ends the attempt instead of repeating it forever.
-        return InitProducerIdResponse(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, producer_epoch=-1)
     try:
-        producer_id = await request.broker.producer_ids.allocate()
+        if message.transactional_id is None:
+            return InitProducerIdResponse(producer_id=await request.broker.producer_ids.allocate(), producer_epoch=0)
+        await request.broker.producer_ids.reserve()
+        reply: InitProducerIdResponse = await request.broker.transactions.submit(
+            message.transactional_id,
+            lambda machine, token, now_ms: machine.init_producer_id(token, message, request.version, now_ms),
+        )
     except KafkaError as error:
         return InitProducerIdResponse(error_code=error.code, producer_epoch=-1)
-    return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
+    return reply

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from penstock.broker.route import Request
-from penstock.groups import CommittedOffset, TopicOffsets
+from penstock.groups import Committed, CommittedOffset
 from penstock.model.errors import ErrorCode, KafkaError
 from penstock.protocol.api import ApiKey, stable_versions
 from penstock.protocol.declare import NO_UUID
@@ -31,14 +31,14 @@ NOTHING_COMMITTED = CommittedOffset(offset=-1, leader_epoch=-1, metadata="", com
 
 async def handle(message: OffsetFetchRequest, request: Request) -> OffsetFetchResponse:
     if request.version >= MANY_GROUPS_SINCE:
-        return OffsetFetchResponse(groups=[await _fetch(group, request) for group in message.groups])
+        return OffsetFetchResponse(groups=[await _fetch(group, message, request) for group in message.groups])
     wanted = None
     if message.topics is not None:
         wanted = [
             OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
             for topic in message.topics
         ]
-    answer = await _fetch(OffsetFetchRequestGroup(group_id=message.group_id, topics=wanted), request)
+    answer = await _fetch(OffsetFetchRequestGroup(group_id=message.group_id, topics=wanted), message, request)
     if answer.error_code and wanted is not None and request.version < GROUP_ERROR_SINCE:
         answer.topics = [_refused_topic(topic, answer.error_code) for topic in wanted]
     return OffsetFetchResponse(
@@ -46,19 +46,22 @@ async def handle(message: OffsetFetchRequest, request: Request) -> OffsetFetchRe
     )
 
 
-async def _fetch(wanted: OffsetFetchRequestGroup, request: Request) -> OffsetFetchResponseGroup:
+async def _fetch(
+    wanted: OffsetFetchRequestGroup, message: OffsetFetchRequest, request: Request
+) -> OffsetFetchResponseGroup:
     try:
-        offsets: TopicOffsets | ErrorCode = await request.broker.groups.submit(
-            wanted.group_id, lambda machine, token, _: machine.committed(token, wanted)
+        committed: Committed | ErrorCode = await request.broker.groups.submit(
+            wanted.group_id,
+            lambda machine, token, _: machine.committed(token, wanted, require_stable=message.require_stable),
         )
     except KafkaError as error:
-        offsets = error.code
-    if isinstance(offsets, ErrorCode):
-        return OffsetFetchResponseGroup(group_id=wanted.group_id, topics=[], error_code=offsets)
+        committed = error.code
+    if isinstance(committed, ErrorCode):
+        return OffsetFetchResponseGroup(group_id=wanted.group_id, topics=[], error_code=committed)
     if wanted.topics is None:
-        topics = _all(offsets, request)
+        topics = _all(committed, request)
     else:
-        topics = [_answer(topic, offsets, request) for topic in wanted.topics]
+        topics = [_answer(topic, committed, request) for topic in wanted.topics]
     return OffsetFetchResponseGroup(group_id=wanted.group_id, topics=topics)
 
 
@@ -70,9 +73,9 @@ def _refused_topic(wanted: OffsetFetchRequestTopics, code: int) -> OffsetFetchRe
     )
 
 
-def _all(offsets: TopicOffsets, request: Request) -> list[OffsetFetchResponseTopics]:
+def _all(committed: Committed, request: Request) -> list[OffsetFetchResponseTopics]:
     answers = []
-    for name, partitions in offsets.items():
+    for name, partitions in committed.offsets.items():
         topic = request.broker.image.topics.get(name)
         if topic is None and request.version >= TOPIC_IDS_SINCE:
             continue
@@ -80,28 +83,38 @@ def _all(offsets: TopicOffsets, request: Request) -> list[OffsetFetchResponseTop
             OffsetFetchResponseTopics(
                 name=name,
                 topic_id=NO_UUID if topic is None else topic.topic_id,
-                partitions=[_partition(index, committed) for index, committed in partitions.items()],
+                partitions=[
+                    _unstable(index) if (name, index) in committed.unstable else _partition(index, one)
+                    for index, one in partitions.items()
+                ],
             )
         )
     return answers
 
 
-def _answer(wanted: OffsetFetchRequestTopics, offsets: TopicOffsets, request: Request) -> OffsetFetchResponseTopics:
+def _answer(wanted: OffsetFetchRequestTopics, committed: Committed, request: Request) -> OffsetFetchResponseTopics:
     """What was never committed has offset -1 and no error; only an id that names no topic is one."""
     name: str | None = wanted.name
     if request.version >= TOPIC_IDS_SINCE:
         topic = request.broker.image.topic_by_id(wanted.topic_id)
         name = None if topic is None else topic.name
-    committed: Mapping[int, CommittedOffset] = {} if name is None else offsets.get(name, {})
+    of_topic: Mapping[int, CommittedOffset] = {} if name is None else committed.offsets.get(name, {})
     code = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.NONE
     return OffsetFetchResponseTopics(
         name=wanted.name,
         topic_id=wanted.topic_id,
         partitions=[
-            _partition(index, _of_this_topic(committed.get(index), wanted.topic_id), code)
+            _unstable(index)
+            if (name, index) in committed.unstable
+            else _partition(index, _of_this_topic(of_topic.get(index), wanted.topic_id), code)
             for index in wanted.partition_indexes
         ],
     )
+
+
+def _unstable(index: int) -> OffsetFetchResponsePartitions:
+    """A transaction under way may change it: whoever asks for what is certain comes again (KIP-447)."""
+    return _partition(index, NOTHING_COMMITTED, ErrorCode.UNSTABLE_OFFSET_COMMIT)
 
 
 def _of_this_topic(committed: CommittedOffset | None, topic_id: bytes) -> CommittedOffset:

@@ -1,10 +1,21 @@
 """Produce v3-13. v7 zstd (KIP-110), v8 record errors (KIP-467), v9 flexible, v13 topic ids (KIP-516)."""
 
+import asyncio
 from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
 
 from penstock.broker.partition import Partition
 from penstock.broker.route import Request
+from penstock.broker.verification import (
+    PRODUCE_ADDS_SINCE,
+    Codes,
+    Unverified,
+    ask_coordinator,
+    refusals_of,
+    unverified_of,
+)
 from penstock.model.errors import (
     ErrorCode,
     InvalidRecord,
@@ -12,6 +23,7 @@ from penstock.model.errors import (
     InvalidTopic,
     KafkaError,
     RecordsRefused,
+    RefusedByCoordinator,
 )
 from penstock.model.topics import INTERNAL_TOPICS
 from penstock.net.connection import CloseConnection
@@ -33,6 +45,7 @@ ADVERTISED_VERSIONS = range(VERSIONS.stop)
 """librdkafka takes a minimum above 0 for a broker that cannot compress (KAFKA-18659); 0-2 are refused all the same."""
 
 NO_REPLY, LEADER, ALL = 0, 1, -1
+NO_REFUSALS: Final[Codes] = MappingProxyType({})
 BY_ID_SINCE = 13
 LOG_WAS_ASKED = frozenset(
     (
@@ -55,6 +68,48 @@ class Flush:
 
 
 def handle(message: ProduceRequest, request: Request) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
+    if message.transactional_id is not None:
+        return _handle_transactional(message, message.transactional_id, request)
+    return _append_all(message, request)
+
+
+def _handle_transactional(
+    message: ProduceRequest, transactional_id: str, request: Request
+) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
+    broker = request.broker
+    unverified = unverified_of(message, broker)
+    if isinstance(unverified, ErrorCode):
+        return _refuse_all(message, unverified)
+    is_wanted = request.version >= PRODUCE_ADDS_SINCE or broker.config["transaction.partition.verification.enable"]
+    if unverified is None or not is_wanted:
+        return _append_all(message, request)
+    try:
+        future = ask_coordinator(unverified, transactional_id, request.version, broker)
+        if future.done():
+            return _append_all(message, request, refusals_of(future.result(), unverified, request.version))
+    except KafkaError as error:
+        return _append_all(message, request, refusals_of(error.code, unverified, request.version))
+    for topic in message.topic_data:
+        for data in topic.partition_data:
+            # The frame is overwritten while the coordinator writes.
+            data.records = None if data.records is None else bytes(data.records)
+    return _append_when_verified(message, request, unverified, future)
+
+
+async def _append_when_verified(
+    message: ProduceRequest, request: Request, unverified: Unverified, future: "asyncio.Future[Any]"
+) -> ProduceResponse | None:
+    try:
+        refusals = refusals_of(await future, unverified, request.version)
+    except KafkaError as error:
+        refusals = refusals_of(error.code, unverified, request.version)
+    answer = _append_all(message, request, refusals)
+    return await answer if isinstance(answer, Awaitable) else answer
+
+
+def _append_all(
+    message: ProduceRequest, request: Request, refusals: Codes = NO_REFUSALS
+) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
     # With one replica, what the leader has appended every in-sync replica has: acks=all waits for nobody.
     due: list[Flush] = []
     acks = message.acks
@@ -62,7 +117,9 @@ def handle(message: ProduceRequest, request: Request) -> ProduceResponse | Await
         TopicProduceResponse(
             name=topic.name,
             topic_id=topic.topic_id,
-            partition_responses=[_append(acks, topic, data, request, due) for data in _last_of_each(topic)],
+            partition_responses=[
+                _append(message, topic, data, request, due, refusals) for data in _last_of_each(topic)
+            ],
         )
         for topic in message.topic_data
     ]
@@ -99,9 +156,14 @@ def _answer(acks: int, topics: list[TopicProduceResponse]) -> ProduceResponse | 
 
 
 def _append(
-    acks: int, topic: TopicProduceData, data: PartitionProduceData, request: Request, due: list[Flush]
+    message: ProduceRequest,
+    topic: TopicProduceData,
+    data: PartitionProduceData,
+    request: Request,
+    due: list[Flush],
+    refusals: Codes,
 ) -> PartitionProduceResponse:
-    broker = request.broker
+    broker, acks = request.broker, message.acks
     partition = None
     try:
         partition = broker.partition(topic.name, topic.topic_id, data.index)
@@ -111,10 +173,18 @@ def _append(
             raise InvalidRecord("a produce request without records")
         if partition.topic in INTERNAL_TOPICS:
             raise InvalidTopic(f"Cannot append to internal topic {partition.topic}")
+        refusal = refusals.get((partition.topic, data.index)) if refusals else None
+        if refusal is not None:
+            raise RefusedByCoordinator(refusal, "the transaction's coordinator did not take the partition")
         if acks == ALL:
             partition.refuse_if_too_few_in_sync()
         now_ms = broker.clock.now_ms()
-        appended = partition.append(data.records, allows_zstd=request.version >= 7, now_ms=now_ms)
+        appended = partition.append(
+            data.records,
+            allows_zstd=request.version >= 7,
+            now_ms=now_ms,
+            is_verified=message.transactional_id is not None,
+        )
     except KafkaError as error:
         return refused(error, partition, topic, data, request)
     log = partition.log
@@ -131,6 +201,22 @@ def _append(
         counters.messages_in += appended.last_offset - appended.base_offset + 1
         counters.bytes_in += len(data.records)
     return answer
+
+
+def _refuse_all(message: ProduceRequest, code: ErrorCode) -> ProduceResponse:
+    return ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partition_responses=[
+                    PartitionProduceResponse(index=data.index, error_code=code, base_offset=-1)
+                    for data in topic.partition_data
+                ],
+            )
+            for topic in message.topic_data
+        ]
+    )
 
 
 def refused(

@@ -1,0 +1,36 @@
+"""AddOffsetsToTxn v0-4. v2 producers learn that they are fenced (KIP-588), v3 flexible, v4 new errors (KIP-890)."""
+
+from penstock.broker.route import Request
+from penstock.model.errors import ErrorCode, KafkaError
+from penstock.model.topics import CONSUMER_OFFSETS
+from penstock.protocol.api import ApiKey, stable_versions
+from penstock.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+
+API = ApiKey.ADD_OFFSETS_TO_TXN
+VERSIONS = stable_versions(API)
+
+NEWEST_CLASSIC_ADD = 3
+"""Of AddPartitionsToTxn: who names a group first is a client of the classic flow."""
+
+
+async def handle(message: AddOffsetsToTxnRequest, request: Request) -> AddOffsetsToTxnResponse:
+    broker = request.broker
+    index = broker.groups.partition_of(message.group_id)
+    if index < 0:
+        return AddOffsetsToTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    try:
+        code: ErrorCode = await broker.transactions.submit(
+            message.transactional_id,
+            lambda machine, token, now_ms: machine.add_partitions(
+                token,
+                message.transactional_id,
+                message.producer_id,
+                message.producer_epoch,
+                [(CONSUMER_OFFSETS, index)],
+                min(request.version, NEWEST_CLASSIC_ADD),
+                now_ms,
+            ),
+        )
+    except KafkaError as error:
+        code = error.code
+    return AddOffsetsToTxnResponse(error_code=code)

@@ -1,0 +1,50 @@
+"""DescribeProducers v0."""
+
+from penstock.broker.route import Request
+from penstock.model.errors import KafkaError
+from penstock.protocol.api import ApiKey, stable_versions
+from penstock.protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+
+API = ApiKey.DESCRIBE_PRODUCERS
+VERSIONS = stable_versions(API)
+
+
+def handle(message: DescribeProducersRequest, request: Request) -> DescribeProducersResponse:
+    return DescribeProducersResponse(
+        topics=[
+            TopicResponse(
+                name=topic.name,
+                partitions=[_describe(topic.name, index, request) for index in topic.partition_indexes],
+            )
+            for topic in message.topics
+        ]
+    )
+
+
+def _describe(topic: str, index: int, request: Request) -> PartitionResponse:
+    try:
+        partition = request.broker.partition(topic, bytes(16), index)
+    except KafkaError as error:
+        return PartitionResponse(
+            partition_index=index, error_code=error.code, error_message=str(error), active_producers=[]
+        )
+    return PartitionResponse(
+        partition_index=index,
+        active_producers=[
+            ProducerState(
+                producer_id=entry.producer_id,
+                producer_epoch=entry.epoch,
+                last_sequence=entry.last_sequence,
+                last_timestamp=entry.timestamp_ms,
+                coordinator_epoch=entry.coordinator_epoch,
+                current_txn_start_offset=entry.current_transaction_first_offset,
+            )
+            for entry in partition.log.producers.entries()
+        ],
+    )

@@ -1,0 +1,110 @@
+"""Ends transactions in the partitions they wrote to, as their coordinators have decided."""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from penstock.broker.broker import Broker
+from penstock.coordination.decision import EndOfTransaction, Record
+from penstock.model.errors import ErrorCode, KafkaError
+from penstock.model.topics import CONSUMER_OFFSETS
+from penstock.records.builder import ControlType, end_transaction_marker
+from penstock.transactions import Marker, MarkerWork
+
+logger = logging.getLogger(__name__)
+
+RETRY_SECONDS = 0.1
+FRUITLESS = frozenset(
+    (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED, ErrorCode.INVALID_TXN_STATE)
+)
+"""A later producer or coordinator has been there: the transaction is ended, and not by this marker."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfProducer:
+    """What a marker says to one partition."""
+
+    producer_id: int
+    producer_epoch: int
+    is_commit: bool
+    coordinator_epoch: int
+    transaction_version: int
+
+
+async def write_markers(broker: Broker, topic: str, index: int, ends: Sequence[EndOfProducer]) -> None:
+    """Append markers to a partition that is led here, in one write; KafkaError if it cannot be."""
+    partition = broker.partition(topic, bytes(16), index)
+    now_ms = broker.clock.now_ms()
+    is_flush_due = partition.append_markers([(_batch(end, now_ms), end.transaction_version) for end in ends], now_ms)
+    shard = broker.groups.shard_at(index) if topic == CONSUMER_OFFSETS else None
+    if shard is not None:
+        for end in ends:
+            shard.follow(Record(EndOfTransaction(end.producer_id, end.is_commit), None))
+    if is_flush_due:
+        # A coordinator that forgets the transaction must not be ahead of the partitions that it was about.
+        await broker.flushing.flush(partition.log)
+
+
+def _batch(end: EndOfProducer, now_ms: int) -> bytes:
+    return end_transaction_marker(
+        ControlType.COMMIT if end.is_commit else ControlType.ABORT,
+        producer_id=end.producer_id,
+        producer_epoch=end.producer_epoch,
+        coordinator_epoch=end.coordinator_epoch,
+        timestamp_ms=now_ms,
+    )
+
+
+class MarkerSender:
+    """Brings decided transactions to their end, however long partitions cannot be written to."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def send(self, work: MarkerWork) -> "asyncio.Task[None]":
+        return asyncio.get_running_loop().create_task(self._send(work))
+
+    async def _send(self, work: MarkerWork) -> None:
+        left = dict(work.by_partition())
+        waiting = {marker.transactional_id: len(marker.partitions) for marker in work.markers}
+        self._complete(marker for marker in work.markers if not marker.partitions)
+        while left:
+            for (topic, index), markers in list(left.items()):
+                if await self._write(topic, index, markers):
+                    del left[topic, index]
+                    for marker in markers:
+                        waiting[marker.transactional_id] -= 1
+                    self._complete(marker for marker in markers if not waiting[marker.transactional_id])
+            if left:
+                await asyncio.sleep(RETRY_SECONDS)
+
+    async def _write(self, topic: str, index: int, markers: Sequence[Marker]) -> bool:
+        """Whether nothing is left to do for a partition."""
+        broker = self._broker
+        ends = [
+            EndOfProducer(
+                marker.producer_id,
+                marker.producer_epoch,
+                marker.is_commit,
+                broker.transactions.coordinator_epoch(marker.transactional_id),
+                marker.transaction_version,
+            )
+            for marker in markers
+        ]
+        try:
+            await write_markers(broker, topic, index, ends)
+        except KafkaError as error:
+            if topic not in broker.image.topics:
+                # It was deleted, and its part of the transaction with it.
+                return True
+            if error.code in FRUITLESS:
+                logger.warning("marker refused partition=%s-%d reason=%r", topic, index, str(error))
+                return True
+            logger.info("marker waits partition=%s-%d reason=%r", topic, index, str(error))
+            return False
+        return True
+
+    def _complete(self, markers: Iterable[Marker]) -> None:
+        for marker in markers:
+            self._broker.transactions.markers_written(marker.transactional_id, marker.producer_epoch)
