@@ -28,7 +28,7 @@ sim: $(STAMP)
 soak: $(STAMP)
 	$(BIN)/python -m penstock.sim --count $(or $(SEEDS),2000)
 	$(BIN)/python -m penstock.sim --scenario metadata-storm --count $(or $(SEEDS),300)
-	PENSTOCK_SOAK=1 $(BIN)/python -m pytest -q tests/chaos tests/property/test_log_model.py tests/property/test_log_damage.py
+	PENSTOCK_SOAK=1 $(BIN)/python -m pytest -q tests/chaos tests/property/test_log_model.py tests/property/test_log_damage.py tests/property/test_transactions.py
 
 fuzz: $(STAMP)
 	$(BIN)/python -m tests.fuzz.fuzz $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED))

@@ -10,8 +10,7 @@ from penstock.transactions import GroupMember, GroupOutcome, Marker, MarkerWork,
 from penstock.transactions.states import BY_NUMBER
 from penstock.transactions.transaction import TopicPartition, by_topic, record_of
 from tests.unit.transactions.harness import BUMPING, CLASSIC, FROM_BROKERS, FROM_CLIENTS, Coordinator
-from tests.unit.transactions.journals import MemoryJournal
-
+from tests.unit.transactions.journals import MemoryJournal, value_of
 
 NOWHERE: tuple[int, set[TopicPartition]] = (0, set())
 
@@ -32,6 +31,7 @@ class TransactionsPlayer:
         """Of each decided transaction: the epoch of its markers, and where they are still to be written."""
         self._announced = 0
         self._seen_batches = 0
+        self._group: list[GroupMember] = []
 
     def run(self, line: str) -> list[str]:
         verb, *words = line.split()
@@ -89,7 +89,12 @@ class TransactionsPlayer:
         return [f"{name} {outcome}: {'waits' if reply is None else self._told(name, reply)}"]
 
     def _group_commit(self, *names: str) -> list[str]:
-        members = [GroupMember(name, *self._at(name, "own")) for name in names]
+        self._group = [GroupMember(name, *self._at(name, "own")) for name in names]
+        return self._repeat_group_commit()
+
+    def _repeat_group_commit(self) -> list[str]:
+        """The same members with the same epochs, as whoever did not get the reply would ask again."""
+        members, names = self._group, [member.transactional_id for member in self._group]
         outcome = self._ask(lambda machine, token: machine.group_commit(token, members, self._coordinator.now_ms))
         if outcome is None or isinstance(outcome, KafkaError):
             return [f"group commit: {'waits' if outcome is None else outcome.code.name}"]
@@ -132,11 +137,10 @@ class TransactionsPlayer:
     def _set_epoch(self, name: str, epoch: str) -> list[str]:
         """As if so many instances had come and gone."""
         record = record_of(self._coordinator.of(name))
-        assert record.value is not None
-        record.value.producer_epoch = int(epoch)
+        value_of(record).producer_epoch = int(epoch)
         self._coordinator.journal.append([record])
         self._seen_batches += 1
-        self._identities[name] = record.value.producer_id, int(epoch)
+        self._identities[name] = value_of(record).producer_id, int(epoch)
         return self._reload()
 
     def _no_producer_ids(self) -> list[str]:

@@ -43,7 +43,7 @@ class HostedShard(Generic[M]):
         partition: Partition,
         flushing: Flushing,
         now_ms: Callable[[], int],
-        deliver: Callable[[Token, Any], None],
+        deliver: "Callable[[Token, Any, HostedShard[M]], None]",
     ) -> None:
         self.partition = partition
         self._deliver = deliver
@@ -128,7 +128,7 @@ class HostedShard(Generic[M]):
 
     def _send_output(self) -> None:
         for token, reply in self._shard.take_output():
-            self._deliver(token, reply)
+            self._deliver(token, reply, self)
 
     def _set_timer(self) -> None:
         """Deadlines mostly move back: then the timer fires for nothing and is set again."""
@@ -242,7 +242,7 @@ class Coordinator(Generic[M]):
             raise CoordinatorLoadInProgress("The coordinator is loading and hence can't process requests.")
         return shard
 
-    def deliver(self, token: Token, reply: Any) -> None:
+    def deliver(self, token: Token, reply: Any, _shard: HostedShard[M]) -> None:
         """A reply is due; a client that went away has cancelled its future."""
         future = cast("asyncio.Future[Any]", token)
         if future.done():

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from penstock.broker.broker import Broker
@@ -62,40 +62,40 @@ class MarkerSender:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
-    def send(self, work: MarkerWork) -> "asyncio.Task[None]":
-        return asyncio.get_running_loop().create_task(self._send(work))
-
-    async def _send(self, work: MarkerWork) -> None:
+    async def send(self, work: MarkerWork, coordinator_epoch: int, complete: Callable[[Marker], None]) -> None:
         left = dict(work.by_partition())
         waiting = {marker.transactional_id: len(marker.partitions) for marker in work.markers}
-        self._complete(marker for marker in work.markers if not marker.partitions)
+        for marker in work.markers:
+            if not marker.partitions:
+                complete(marker)
         while left:
             for (topic, index), markers in list(left.items()):
-                if await self._write(topic, index, markers):
-                    del left[topic, index]
-                    for marker in markers:
-                        waiting[marker.transactional_id] -= 1
-                    self._complete(marker for marker in markers if not waiting[marker.transactional_id])
+                if not await self._write(topic, index, markers, coordinator_epoch):
+                    continue
+                del left[topic, index]
+                for marker in markers:
+                    waiting[marker.transactional_id] -= 1
+                    if not waiting[marker.transactional_id]:
+                        complete(marker)
             if left:
                 await asyncio.sleep(RETRY_SECONDS)
 
-    async def _write(self, topic: str, index: int, markers: Sequence[Marker]) -> bool:
+    async def _write(self, topic: str, index: int, markers: Sequence[Marker], coordinator_epoch: int) -> bool:
         """Whether nothing is left to do for a partition."""
-        broker = self._broker
         ends = [
             EndOfProducer(
                 marker.producer_id,
                 marker.producer_epoch,
                 marker.is_commit,
-                broker.transactions.coordinator_epoch(marker.transactional_id),
+                coordinator_epoch,
                 marker.transaction_version,
             )
             for marker in markers
         ]
         try:
-            await write_markers(broker, topic, index, ends)
+            await write_markers(self._broker, topic, index, ends)
         except KafkaError as error:
-            if topic not in broker.image.topics:
+            if topic not in self._broker.image.topics:
                 # It was deleted, and its part of the transaction with it.
                 return True
             if error.code in FRUITLESS:
@@ -104,7 +104,3 @@ class MarkerSender:
             logger.info("marker waits partition=%s-%d reason=%r", topic, index, str(error))
             return False
         return True
-
-    def _complete(self, markers: Iterable[Marker]) -> None:
-        for marker in markers:
-            self._broker.transactions.markers_written(marker.transactional_id, marker.producer_epoch)

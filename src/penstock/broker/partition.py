@@ -142,16 +142,8 @@ class Partition:
         if self.before_first_append is not None:
             self._prepare(self.before_first_append)
         log = self.log
-        due = False
-        for data, version in markers:
-            appended = log.append(
-                BatchView(data),
-                leader_epoch=self.leader_epoch,
-                origin=Origin.COORDINATOR,
-                now_ms=now_ms,
-                transaction_version=version,
-            )
-            due |= appended.is_flush_due
+        batches = [(BatchView(data), version) for data, version in markers]
+        due = log.append_markers(batches, leader_epoch=self.leader_epoch, now_ms=now_ms)
         log.raise_high_watermark(log.end_offset)
         self.notify(sum(len(data) for data, _ in markers))
         return due

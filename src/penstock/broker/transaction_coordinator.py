@@ -1,16 +1,20 @@
 """The coordinators of transactions: one for each partition of `__transaction_state` that this broker leads."""
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, TypeAlias
 
-from penstock.broker.coordinators import Coordinator
+from penstock.broker.coordinators import Coordinator, HostedShard
 from penstock.broker.flushing import Flushing
+from penstock.broker.partition import Partition
 from penstock.coordination.shard import Token
-from penstock.transactions import MARKERS, MarkerWork, TransactionMachine
+from penstock.transactions import MARKERS, Marker, MarkerWork, TransactionMachine
 from penstock.transactions.records import decode, encode
 from penstock.world.clock import Clock
 from penstock.world.disk import AsyncDisk
+
+SendMarkers: TypeAlias = Callable[[MarkerWork, int, Callable[[Marker], None]], Coroutine[Any, Any, None]]
+"""Writes markers with the epoch of the coordinator that decided, and says of each when all its partitions have it."""
 
 
 class TransactionCoordinator(Coordinator[TransactionMachine]):
@@ -20,33 +24,33 @@ class TransactionCoordinator(Coordinator[TransactionMachine]):
         self, new_machine: Callable[[], TransactionMachine], clock: Clock, disk: AsyncDisk, flushing: Flushing
     ) -> None:
         super().__init__(new_machine, encode, decode, clock, disk, flushing)
-        self.send_markers: Callable[[MarkerWork], asyncio.Task[None]] | None = None
-        self._sending: dict[asyncio.Task[None], None] = {}
+        self.send_markers: SendMarkers | None = None
+        self._sending: dict[asyncio.Task[None], HostedShard[TransactionMachine]] = {}
 
-    def deliver(self, token: Token, reply: Any) -> None:
+    def follow(self, partition_count: int, partitions: Mapping[int, Partition]) -> None:
+        super().follow(partition_count, partitions)
+        # Another coordinator, or this one's successor, finds decisions in the journal. What the old one still sends
+        # must stop: a producer of the classic flow keeps its epoch, so nobody could tell its markers from those of the
+        # next transaction.
+        for task in [task for task, shard in self._sending.items() if shard.is_closed]:
+            task.cancel()
+
+    def deliver(self, token: Token, reply: Any, shard: HostedShard[TransactionMachine]) -> None:
         if token is not MARKERS:
-            super().deliver(token, reply)
-            return
-        if isinstance(reply, MarkerWork):
+            super().deliver(token, reply, shard)
+        elif isinstance(reply, MarkerWork):
             assert self.send_markers is not None
-            task = self.send_markers(reply)
-            # A task that nobody holds may be collected before it has run.
-            self._sending[task] = None
+            sending = self.send_markers(reply, shard.leader_epoch, lambda marker: self._complete(marker, shard))
+            task = asyncio.get_running_loop().create_task(sending)
+            self._sending[task] = shard
             task.add_done_callback(lambda done: self._sending.pop(done, None))
-
-    def markers_written(self, transactional_id: str, producer_epoch: int) -> None:
-        """All partitions have the markers; a coordinator that is another by now finds out for itself."""
-        shard = self.shard_at(self.partition_of(transactional_id))
-        if shard is not None:
-            now_ms = self.now_ms()
-            shard.run(lambda machine: machine.markers_written(transactional_id, producer_epoch, now_ms))
-
-    def coordinator_epoch(self, transactional_id: str) -> int:
-        """The leader epoch of its partition, by which markers of a coordinator that was replaced are refused."""
-        shard = self.shard_at(self.partition_of(transactional_id))
-        return -1 if shard is None else shard.leader_epoch
 
     def close(self) -> None:
         for task in list(self._sending):
             task.cancel()
         super().close()
+
+    def _complete(self, marker: Marker, shard: HostedShard[TransactionMachine]) -> None:
+        if shard.is_serving:
+            now_ms = self.now_ms()
+            shard.run(lambda machine: machine.markers_written(marker.transactional_id, marker.producer_epoch, now_ms))

@@ -8,6 +8,7 @@ from penstock.model.buffers import Buffer
 from penstock.model.errors import KafkaStorageError, OffsetOutOfRange, RecordListTooLarge
 from penstock.records import BatchView, patch_header, patch_in_place
 from penstock.records.batch import LENGTH_OVERHEAD
+from penstock.storage.aborted import aborted_between, end_of_read
 from penstock.storage.formats import AbortedTransaction
 from penstock.storage.leader_epochs import LeaderEpochs
 from penstock.storage.log_config import LogConfig
@@ -133,6 +134,21 @@ class Log:
         patch_in_place(data, base_offset, leader_epoch)
         self._write((data,), size, plain, leader_epoch, now_ms)
         return base_offset
+
+    def append_markers(self, batches: Sequence[tuple[BatchView, int]], *, leader_epoch: int, now_ms: int) -> bool:
+        """End transactions, each in its version, by one write: after a crash all ends are there, or none."""
+        if self._failure is not None:
+            self._refuse_if_failed()
+        base_offset = self.end_offset
+        pieces: list[Buffer] = []
+        for offset, (batch, version) in enumerate(batches, base_offset):
+            self._check_producer(batch, Origin.COORDINATOR, end_marker(batch), version)
+            pieces += (patch_header(batch, offset, leader_epoch), batch.bytes_after_patch)
+        newest = max(batch.max_timestamp for batch, _ in batches)
+        self._write(pieces, sum(map(len, pieces)), (len(batches) - 1, newest), leader_epoch, now_ms)
+        for offset, (batch, _) in enumerate(batches, base_offset):
+            self._note_producer(self._segments[-1], batch, offset, end_marker(batch))
+        return self.may_wait_for_flush and self.flush_due(now_ms)
 
     def _write(self, pieces: Sequence[Buffer], size: int, plain: PlainBatch, leader_epoch: int, now_ms: int) -> None:
         last_offset_delta, max_timestamp = plain
@@ -319,15 +335,7 @@ class Log:
             return None
 
     def aborted_transactions(self, start_offset: int, upper_offset: int) -> list[AbortedTransaction]:
-        """The aborted transactions with records in a range."""
-        found: list[AbortedTransaction] = []
-        first = max(bisect_right(self._base_offsets, start_offset) - 1, 0)
-        for segment in self._segments[first:]:
-            collected = segment.transactions.collect(start_offset, upper_offset)
-            found += collected.transactions
-            if collected.is_complete:
-                break
-        return found
+        return aborted_between(self._segments, start_offset, upper_offset)
 
     def aborted_in_read(self, offset: int, size: int) -> list[AbortedTransaction]:
         """The aborted transactions that a reader of so many bytes from an offset may meet, or a few more."""
@@ -336,12 +344,8 @@ class Log:
             if found is None:
                 return []
             segment, batch = found
-            entry = segment.first_entry_behind(batch.position + size)
-            if entry is not None:
-                return self.aborted_transactions(offset, entry.offset)
-            following = bisect_right(self._base_offsets, segment.base_offset)
-            upper = self._base_offsets[following] if following < len(self._base_offsets) else self.end_offset
-            return self.aborted_transactions(offset, upper)
+            upper = end_of_read(self._segments, segment, batch.position + size, self.end_offset)
+            return aborted_between(self._segments, offset, upper)
 
     def first_record_since(self, timestamp_ms: int) -> FoundRecord | None:
         """The first record that is not older."""

@@ -8,6 +8,26 @@ from penstock.world.disk import Disk, File
 DEFAULT_LIMIT = 4096
 LOADED_INDEXES = 64
 """Indexes of closed segments that are kept in memory, 2 MB at most each."""
+READ_WINDOWS = 64
+"""Stretches of segments that are kept in memory, 128 KB at most each."""
+
+
+class Loaded:
+    """What was read into memory; when too much is, what was loaded first is forgotten first."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._loaded: OrderedDict[str, Callable[[], None]] = OrderedDict()
+
+    def note(self, path: str, forget: Callable[[], None]) -> None:
+        self._loaded[path] = forget
+        self._loaded.move_to_end(path)
+        if len(self._loaded) > self._limit:
+            _, forget_oldest = self._loaded.popitem(last=False)
+            forget_oldest()
+
+    def drop(self, path: str) -> None:
+        self._loaded.pop(path, None)
 
 
 class OpenFiles:
@@ -20,7 +40,8 @@ class OpenFiles:
         self._disk = disk
         self._limit = limit
         self._open: OrderedDict[str, File] = OrderedDict()
-        self._loaded: OrderedDict[str, Callable[[], None]] = OrderedDict()
+        self.indexes = Loaded(LOADED_INDEXES)
+        self.windows = Loaded(READ_WINDOWS)
 
     def __len__(self) -> int:
         return len(self._open)
@@ -36,17 +57,10 @@ class OpenFiles:
             self._open.popitem(last=False)
         return file
 
-    def note_loaded(self, path: str, forget: Callable[[], None]) -> None:
-        """Something was read into memory; when too much is, what was loaded first is forgotten first."""
-        self._loaded[path] = forget
-        self._loaded.move_to_end(path)
-        if len(self._loaded) > LOADED_INDEXES:
-            _, forget_oldest = self._loaded.popitem(last=False)
-            forget_oldest()
-
     def close(self, path: str) -> None:
         self._open.pop(path, None)
-        self._loaded.pop(path, None)
+        self.indexes.drop(path)
+        self.windows.drop(path)
 
     def close_all(self) -> None:
         self._open.clear()

@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 FIRST_WINDOW_BYTES = 512
 SCAN_WINDOW_BYTES = 64 * 1024
-SHORT_READ_BYTES = 64 * 1024
+SHORT_READ_BYTES = 128 * 1024
 MAX_RELATIVE_OFFSET = 2**31 - 1
 NOT_KNOWN_TO_FIT = -(2**63) - 1
 SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
@@ -122,7 +122,7 @@ class Segment:
 
     def _note_loaded(self) -> None:
         if not self.is_active:
-            self._files.note_loaded(self.path(".index"), self._forget_indexes)
+            self._files.indexes.note(self.path(".index"), self._forget_indexes)
 
     def _forget_indexes(self) -> None:
         if not self.is_active:
@@ -245,7 +245,7 @@ class Segment:
         if data is None or len(data) != size:
             return None
         self._window = ReadWindow(position, data)
-        self._files.note_loaded(self._log_path, self._forget_window)
+        self._files.windows.note(self._log_path, self._forget_window)
         return self._window
 
     def _forget_window(self) -> None:

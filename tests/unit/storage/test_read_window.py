@@ -9,7 +9,8 @@ from penstock.model.errors import OffsetOutOfRange
 from penstock.records import extents
 from penstock.storage.log import Log
 from penstock.storage.log_config import LogConfig
-from penstock.world.real_disk import RealFile
+from penstock.storage.open_files import READ_WINDOWS, OpenFiles
+from penstock.world.real_disk import RealDisk, RealFile
 from tests.logs import T0, CountingDisk, append, opened
 
 CONFIG = LogConfig(segment_bytes=20_000, index_interval_bytes=300, max_index_bytes=100_000)
@@ -105,3 +106,15 @@ def test_a_log_that_is_offline_has_nothing_in_memory(tmp_path: Path) -> None:
     assert log.read_warm(0, 100, upper_offset=1) is not None
     log.fail_flush(OSError("gone"))
     assert log.read_warm(0, 100, upper_offset=1) is None
+
+
+def test_only_so_many_windows_are_kept_and_they_do_not_take_the_place_of_indexes(tmp_path: Path) -> None:
+    files = OpenFiles(RealDisk())
+    forgotten: list[int] = []
+    files.indexes.note("index", lambda: forgotten.append(-1))
+    for number in range(READ_WINDOWS + 2):
+        files.windows.note(f"log-{number}", lambda number=number: forgotten.append(number))  # type: ignore[misc]
+    assert forgotten == [0, 1]
+    files.close("log-2")
+    files.windows.note("another", lambda: None)
+    assert forgotten == [0, 1]

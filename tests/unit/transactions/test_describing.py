@@ -1,0 +1,90 @@
+"""What is told of transactions to those who look after them."""
+
+import pytest
+
+from penstock.model.errors import ErrorCode
+from penstock.protocol.messages.describe_transactions import TransactionState
+from tests.unit.transactions.harness import ID, TIMEOUT_MS, A, B, Coordinator
+
+
+def described(coordinator: Coordinator, name: str) -> TransactionState:
+    reply = coordinator.run(lambda machine, token: machine.describe(token, name))
+    assert isinstance(reply, TransactionState)
+    return reply
+
+
+def listed(
+    coordinator: Coordinator,
+    states: tuple[str, ...] = (),
+    ids: tuple[int, ...] = (),
+    duration_ms: int = -1,
+    pattern: str | None = None,
+) -> list[str]:
+    response = coordinator.machine.listing(states, ids, duration_ms, pattern, coordinator.now_ms)
+    assert response.error_code == 0
+    return [one.transactional_id for one in response.transaction_states]
+
+
+@pytest.fixture
+def coordinator() -> Coordinator:
+    coordinator = Coordinator()
+    coordinator.init("empty")
+    coordinator.advance(100)
+    coordinator.open("open")
+    coordinator.advance(100)
+    coordinator.open("decided")
+    coordinator.end(name="decided")
+    return coordinator
+
+
+def test_an_open_transaction_is_described() -> None:
+    coordinator = Coordinator()
+    coordinator.open(ID, partitions=(B, ("a", 2), A))
+    reply = described(coordinator, ID)
+    assert (reply.error_code, reply.transactional_id, reply.transaction_state) == (0, ID, "Ongoing")
+    assert (reply.producer_id, reply.producer_epoch) == coordinator.identity()
+    assert (reply.transaction_timeout_ms, reply.transaction_start_time_ms) == (TIMEOUT_MS, coordinator.now_ms)
+    assert [(topic.topic, topic.partitions) for topic in reply.topics] == [("a", [0, 2]), ("b", [1])]
+
+
+def test_what_nobody_knows_is_not_found() -> None:
+    assert described(Coordinator(), ID).error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+    assert described(Coordinator(), "").error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_all_are_listed(coordinator: Coordinator) -> None:
+    response = coordinator.machine.listing([], [], -1, None, coordinator.now_ms)
+    assert [(one.transactional_id, one.producer_id, one.transaction_state) for one in response.transaction_states] == [
+        ("empty", 1_000, "Empty"),
+        ("open", 1_001, "Ongoing"),
+        ("decided", 1_002, "PrepareCommit"),
+    ]
+
+
+def test_filters_are_all_to_be_passed(coordinator: Coordinator) -> None:
+    assert listed(coordinator, states=("Ongoing", "Empty")) == ["empty", "open"]
+    assert listed(coordinator, ids=(1_000, 1_002)) == ["empty", "decided"]
+    assert listed(coordinator, states=("Ongoing",), ids=(1_000,)) == []
+    assert listed(coordinator, states=("Nonsense",)) == []
+    assert listed(coordinator, pattern="e.*|open") == ["empty", "open"]
+    assert listed(coordinator, pattern="ope") == []
+    assert listed(coordinator, pattern="") == ["empty", "open", "decided"]
+
+
+def test_a_duration_is_to_be_exceeded(coordinator: Coordinator) -> None:
+    assert listed(coordinator, duration_ms=0) == ["empty", "open"]
+    assert listed(coordinator, duration_ms=99) == ["empty", "open"]
+    # What has not begun has been going on for ever, as in Apache.
+    assert listed(coordinator, duration_ms=100) == ["empty"]
+
+
+def test_states_that_nobody_knows_are_told(coordinator: Coordinator) -> None:
+    response = coordinator.machine.listing(["Ongoing", "b", "a", "b"], [], -1, None, coordinator.now_ms)
+    assert response.unknown_state_filters == ["b", "a"]
+    assert len(response.transaction_states) == 1
+
+
+def test_a_pattern_that_is_none_is_refused(coordinator: Coordinator) -> None:
+    response = coordinator.machine.listing([], [], -1, "(", coordinator.now_ms)
+    assert response.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+    assert response.transaction_states == []

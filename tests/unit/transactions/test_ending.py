@@ -1,0 +1,278 @@
+"""EndTxn in both versions, every state, every outcome; and what is left to do then."""
+
+import pytest
+
+from penstock.model.errors import CoordinatorNotAvailable, ErrorCode, NotCoordinator
+from penstock.transactions import MARKERS, Marker, MarkerWork, State
+from penstock.transactions.machine import COMPLETION_RETRY_MS
+from penstock.transactions.transaction import MAX_CLIENT_EPOCH, MAX_EPOCH
+from tests.unit.transactions.harness import (
+    BUMPING,
+    CLASSIC,
+    FIRST_PRODUCER_ID,
+    FROM_BROKERS,
+    ID,
+    A,
+    B,
+    Coordinator,
+)
+from tests.unit.transactions.test_initializing import at_epoch
+
+NONE, CONCURRENT = ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS
+WRONG, FENCED = ErrorCode.INVALID_TXN_STATE, ErrorCode.PRODUCER_FENCED
+
+
+def in_state(state: State, version: int = CLASSIC) -> Coordinator:
+    coordinator = Coordinator()
+    coordinator.init()
+    if state is State.EMPTY:
+        return coordinator
+    coordinator.add(A, B, version=FROM_BROKERS if version >= BUMPING else 3)
+    if state is State.ONGOING:
+        return coordinator
+    coordinator.end(commit=state in (State.PREPARE_COMMIT, State.COMPLETE_COMMIT), version=version)
+    if state in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT):
+        coordinator.write_markers()
+    assert coordinator.state() is state
+    return coordinator
+
+
+@pytest.mark.parametrize("version", range(CLASSIC + 1))
+@pytest.mark.parametrize("commit", [True, False])
+def test_the_classic_end_keeps_the_epoch(version: int, commit: bool) -> None:
+    coordinator = Coordinator()
+    coordinator.open(ID, partitions=(B, A))
+    begun_ms = coordinator.now_ms
+    coordinator.advance(9)
+    reply = coordinator.end(commit=commit, version=version)
+    assert (reply.error_code, reply.producer_id, reply.producer_epoch) == (0, -1, -1)
+    assert coordinator.state() is (State.PREPARE_COMMIT if commit else State.PREPARE_ABORT)
+    assert coordinator.work == [MarkerWork((Marker(ID, FIRST_PRODUCER_ID, 0, commit, 0, (A, B)),))]
+    coordinator.write_markers()
+    complete = coordinator.of()
+    assert complete.state is (State.COMPLETE_COMMIT if commit else State.COMPLETE_ABORT)
+    assert (complete.producer_epoch, complete.partitions) == (0, frozenset())
+    assert (complete.started_ms, complete.updated_ms) == (begun_ms, begun_ms + 9)
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_since_version_5_every_transaction_has_its_epoch(commit: bool) -> None:
+    coordinator = Coordinator()
+    coordinator.open(ID, version=FROM_BROKERS)
+    reply = coordinator.end(commit=commit, version=BUMPING)
+    assert (reply.error_code, reply.producer_id, reply.producer_epoch) == (0, FIRST_PRODUCER_ID, 1)
+    assert coordinator.work == [MarkerWork((Marker(ID, FIRST_PRODUCER_ID, 1, commit, 2, (A,)),))]
+    coordinator.write_markers()
+    assert coordinator.identity() == (FIRST_PRODUCER_ID, 1)
+
+
+@pytest.mark.parametrize(
+    ("state", "on_commit", "on_abort"),
+    [
+        (State.EMPTY, WRONG, WRONG),
+        (State.ONGOING, NONE, NONE),
+        (State.PREPARE_COMMIT, CONCURRENT, CONCURRENT),
+        (State.PREPARE_ABORT, CONCURRENT, CONCURRENT),
+        (State.COMPLETE_COMMIT, NONE, WRONG),
+        (State.COMPLETE_ABORT, WRONG, NONE),
+    ],
+)
+def test_the_classic_table(state: State, on_commit: ErrorCode, on_abort: ErrorCode) -> None:
+    for commit, code in ((True, on_commit), (False, on_abort)):
+        coordinator = in_state(state)
+        before = coordinator.of()
+        assert coordinator.end(commit=commit).error_code == code
+        if state is not State.ONGOING:
+            assert coordinator.of() == before
+
+
+@pytest.mark.parametrize(
+    ("state", "retries", "commit", "code"),
+    [
+        (State.EMPTY, False, True, WRONG),
+        (State.EMPTY, False, False, NONE),
+        (State.EMPTY, True, True, FENCED),
+        (State.EMPTY, True, False, FENCED),
+        (State.ONGOING, False, True, NONE),
+        (State.ONGOING, False, False, NONE),
+        (State.ONGOING, True, True, FENCED),
+        (State.ONGOING, True, False, FENCED),
+        (State.PREPARE_COMMIT, False, True, CONCURRENT),
+        (State.PREPARE_COMMIT, True, True, CONCURRENT),
+        (State.PREPARE_COMMIT, True, False, CONCURRENT),
+        (State.PREPARE_ABORT, True, False, CONCURRENT),
+        (State.PREPARE_ABORT, True, True, CONCURRENT),
+        (State.COMPLETE_COMMIT, True, True, NONE),
+        (State.COMPLETE_COMMIT, True, False, WRONG),
+        (State.COMPLETE_COMMIT, False, True, WRONG),
+        (State.COMPLETE_COMMIT, False, False, NONE),
+        (State.COMPLETE_ABORT, True, False, NONE),
+        (State.COMPLETE_ABORT, True, True, WRONG),
+        (State.COMPLETE_ABORT, False, False, NONE),
+        (State.COMPLETE_ABORT, False, True, WRONG),
+    ],
+)
+def test_the_table_of_version_2(state: State, retries: bool, commit: bool, code: ErrorCode) -> None:
+    """A retry comes with the epoch before the bump."""
+    coordinator = in_state(state, BUMPING)
+    producer_id, epoch = coordinator.identity()
+    reply = coordinator.end(commit=commit, at=(producer_id, epoch - retries), version=BUMPING)
+    assert reply.error_code == code
+    if code:
+        assert (reply.producer_id, reply.producer_epoch) == (-1, -1)
+    elif retries:
+        assert (reply.producer_id, reply.producer_epoch) == (producer_id, epoch)
+    else:
+        assert (reply.producer_id, reply.producer_epoch) == (producer_id, epoch + 1)
+
+
+@pytest.mark.parametrize("state", [State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT])
+def test_an_abort_of_nothing_bumps_the_epoch_and_tells_nobody(state: State) -> None:
+    coordinator = in_state(state, BUMPING)
+    epoch = coordinator.of().producer_epoch
+    coordinator.advance(5)
+    coordinator.end(commit=False, version=BUMPING)
+    assert [marker.partitions for work in coordinator.work for marker in work.markers] == [()]
+    assert coordinator.of().started_ms == coordinator.now_ms
+    coordinator.write_markers()
+    assert (coordinator.state(), coordinator.of().producer_epoch) == (State.COMPLETE_ABORT, epoch + 1)
+
+
+@pytest.mark.parametrize("version", [1, 2, CLASSIC, BUMPING])
+def test_who_may_not_end_is_told_why(version: int) -> None:
+    coordinator = Coordinator()
+    coordinator.open(ID)
+    producer_id, epoch = coordinator.identity()
+    fenced = FENCED if version >= 2 else ErrorCode.INVALID_PRODUCER_EPOCH
+    unknown = ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert coordinator.end(name="", at=(1, 1), version=version).error_code == ErrorCode.INVALID_REQUEST
+    assert coordinator.end(name="other", at=(1, 1), version=version).error_code == unknown
+    assert coordinator.end(at=(producer_id + 1, epoch), version=version).error_code == unknown
+    assert coordinator.end(at=(producer_id, epoch + 1), version=version).error_code == fenced
+    assert coordinator.end(at=(producer_id, epoch - 1), version=version).error_code == fenced
+    assert coordinator.state() is State.ONGOING
+
+
+def test_the_versions_differ_in_what_they_ask_first_while_markers_are_written() -> None:
+    coordinator = in_state(State.PREPARE_COMMIT)
+    producer_id, epoch = coordinator.identity()
+    assert coordinator.end(at=(7, 7), version=CLASSIC).error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert coordinator.end(at=(producer_id, epoch + 1), version=CLASSIC).error_code == FENCED
+    assert coordinator.end(at=(7, 7), version=BUMPING).error_code == CONCURRENT
+
+
+def test_the_last_epoch_ends_with_another_producer_id() -> None:
+    coordinator = at_epoch(MAX_CLIENT_EPOCH)
+    coordinator.add(A, version=FROM_BROKERS)
+    old = coordinator.identity()
+    reply = coordinator.end(version=BUMPING)
+    assert (reply.error_code, reply.producer_id, reply.producer_epoch) == (0, FIRST_PRODUCER_ID + 1, 0)
+    assert coordinator.work[0].markers[0].producer_id == FIRST_PRODUCER_ID
+    assert coordinator.work[0].markers[0].producer_epoch == MAX_EPOCH
+    coordinator.load()
+    coordinator.write_markers()
+    assert coordinator.identity() == (FIRST_PRODUCER_ID + 1, 0)
+    again = coordinator.end(at=old, version=BUMPING)
+    assert (again.error_code, again.producer_id, again.producer_epoch) == (0, FIRST_PRODUCER_ID + 1, 0)
+    assert coordinator.end(at=old, commit=False, version=BUMPING).error_code == WRONG
+    coordinator.init()
+    assert coordinator.end(at=old, version=BUMPING).error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+
+def test_a_retry_with_the_old_id_is_fenced_once_the_id_is_initialized_with_epoch_0() -> None:
+    """Rotation by InitProducerId leaves an Empty transaction, whose epoch the retry does not have."""
+    coordinator = at_epoch(MAX_CLIENT_EPOCH)
+    old = coordinator.identity()
+    coordinator.init()
+    assert coordinator.end(at=old, version=BUMPING).error_code == FENCED
+
+
+def test_without_another_producer_id_at_hand_the_transaction_stays_open() -> None:
+    coordinator = at_epoch(MAX_CLIENT_EPOCH)
+    coordinator.add(A, version=FROM_BROKERS)
+    coordinator.has_ids = False
+    assert coordinator.end(version=BUMPING).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert coordinator.state() is State.ONGOING
+    coordinator.has_ids = True
+    assert coordinator.end(version=BUMPING).error_code == 0
+
+
+def test_markers_wait_for_the_decision_to_be_committed() -> None:
+    coordinator = Coordinator()
+    coordinator.open(ID)
+    coordinator.journal.held_at = coordinator.journal.end_offset
+    request_token = coordinator.ask(
+        lambda machine, token: machine.group_commit(token, coordinator.members(ID), coordinator.now_ms)
+    )
+    assert not coordinator.work
+    assert request_token not in coordinator.replies
+    coordinator.journal.held_at = None
+    coordinator.shard.advance()
+    coordinator.collect()
+    assert request_token in coordinator.replies
+    assert [work.transactional_ids for work in coordinator.work] == [(ID,)]
+
+
+def test_an_end_that_cannot_be_written_has_no_markers() -> None:
+    coordinator = Coordinator()
+    coordinator.open(ID)
+    coordinator.journal.refusal = CoordinatorNotAvailable("no replicas")
+    members = coordinator.members(ID)
+    refused = coordinator.run(lambda machine, token: machine.group_commit(token, members, coordinator.now_ms))
+    assert refused.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert (coordinator.state(), coordinator.work) == (State.ONGOING, [])
+
+
+def test_a_completion_that_cannot_be_written_is_tried_again() -> None:
+    coordinator = in_state(State.PREPARE_COMMIT)
+    coordinator.journal.refusal = CoordinatorNotAvailable("no replicas")
+    coordinator.write_markers()
+    coordinator.advance(3 * COMPLETION_RETRY_MS)
+    assert coordinator.state() is State.PREPARE_COMMIT
+    coordinator.journal.refusal = None
+    coordinator.advance(COMPLETION_RETRY_MS)
+    assert coordinator.state() is State.COMPLETE_COMMIT
+
+
+def test_a_new_coordinator_finishes_what_was_decided() -> None:
+    coordinator = in_state(State.PREPARE_ABORT)
+    (work,) = coordinator.work
+    coordinator.load()
+    assert coordinator.work == [work]
+    coordinator.write_markers()
+    coordinator.load()
+    assert (coordinator.state(), coordinator.work) == (State.COMPLETE_ABORT, [])
+
+
+def test_who_resigns_sends_no_markers() -> None:
+    coordinator = Coordinator()
+    coordinator.open(ID)
+    coordinator.journal.held_at = coordinator.journal.end_offset
+    members = coordinator.members(ID)
+    coordinator.ask(lambda machine, token: machine.group_commit(token, members, coordinator.now_ms))
+    coordinator.shard.resign()
+    output = coordinator.shard.take_output()
+    assert [reply for token, reply in output if token is MARKERS and not isinstance(reply, NotCoordinator)] == []
+    assert len(output) == 2
+
+
+@pytest.mark.parametrize("state", [State.EMPTY, State.ONGOING, State.COMPLETE_COMMIT])
+def test_markers_of_something_else_complete_nothing(state: State) -> None:
+    coordinator = in_state(state)
+    before = coordinator.of()
+    coordinator.markers_written(ID, before.producer_epoch)
+    coordinator.markers_written("other", 0)
+    assert coordinator.of() == before
+
+
+def test_markers_of_another_epoch_complete_nothing() -> None:
+    coordinator = in_state(State.PREPARE_COMMIT)
+    coordinator.markers_written(ID, 7)
+    assert coordinator.state() is State.PREPARE_COMMIT
+
+
+def test_markers_are_told_by_partition() -> None:
+    work = MarkerWork((Marker("x", 1, 0, True, 2, (A, B)), Marker("y", 2, 0, True, 2, (B,))))
+    assert work.by_partition() == {A: [work.markers[0]], B: [*work.markers]}
+    assert work.transactional_ids == ("x", "y")
+    assert repr(MARKERS) == "MARKERS"
