@@ -46,7 +46,7 @@ class Producer(Protocol):
         ...
 
     def send_offsets(self, offsets: Offsets, group: Any) -> None:
-        """`group` is what the client's own consumer says of itself, or None for a group without members."""
+        """`group` is what the client's own consumer says of itself, or the name of a group without members."""
         ...
 
     def commit(self) -> None: ...
@@ -85,7 +85,7 @@ class ConfluentProducer:
     def send(self, topic: str, partition: int, *values: bytes) -> None:
         for value in values:
             self._call(self._producer.produce, topic, value, partition=partition, on_delivery=self._on_delivery)
-        self._producer.flush(CALL_SECONDS)
+        self._call(self._producer.flush, CALL_SECONDS)
         if self._failures:
             raise _confluent_error(self._failures[0])
 
@@ -117,6 +117,11 @@ class ConfluentProducer:
     def _call(self, wanted: Any, *arguments: Any, **options: Any) -> None:
         try:
             wanted(*arguments, **options)
+        except SystemError as error:
+            # A fatal error is raised while callbacks run, and the interpreter finds it under the next one.
+            if not isinstance(error.__cause__, KafkaException):
+                raise
+            raise _confluent_error(error.__cause__.args[0]) from error
         except KafkaException as error:
             raise _confluent_error(error.args[0]) from error
 
@@ -247,9 +252,7 @@ class AiokafkaProducer:
 
     def _run(self, wanted: Coroutine[Any, Any, Any]) -> Any:
         try:
-            return asyncio.run_coroutine_threadsafe(
-                asyncio.wait_for(wanted, 2 * CALL_SECONDS), self._loop
-            ).result()
+            return asyncio.run_coroutine_threadsafe(asyncio.wait_for(wanted, 2 * CALL_SECONDS), self._loop).result()
         except AiokafkaFenced as error:
             raise Fenced(repr(error)) from error
         except (AiokafkaError, TimeoutError) as error:

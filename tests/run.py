@@ -12,7 +12,7 @@ BUDGET_MINUTES = {
     "scenarios": 1,
     "property": 8,
     "simulation": 3,
-    "integration": 3,
+    "integration": 5,
     "chaos": 4,
 }
 """Bounds, not estimates: on two idle cores the whole takes about half of the 20 minutes it may."""

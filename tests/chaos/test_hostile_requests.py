@@ -273,9 +273,10 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     try:
         topics = [topic("topic", 1), topic("compacted", 1, cleanup_policy="compact")]
         call(process, made(request_class(ApiKey.CREATE_TOPICS), {"topics": topics}), 7)
+        call(process, made(request_class(ApiKey.FIND_COORDINATOR), {"coordinator_keys": ["g"]}), 4)
         yield process
         listed = call(process, made(request_class(ApiKey.METADATA), {"topics": None}), 12)
-        assert {one.name for one in listed.topics} == {"topic", "compacted"}
+        assert {one.name for one in listed.topics} == {"topic", "compacted", "__consumer_offsets"}
         assert memory_mb(process) < MAY_HAVE_MB
         code = process.stop()
     finally:
@@ -331,8 +332,14 @@ def test_a_million_names_in_one_metadata_request_are_answered_and_forgotten(brok
     assert answer.count(b"\0\3\0\7") == count
 
 
-def test_huge_metadata_and_assignments_come_back_whole(broker: BrokerProcess) -> None:
-    metadata, assignment = bytes(5_000_000), b"a" * 20_000_000
+@pytest.mark.parametrize(
+    ("metadata_size", "assignment_size", "code"),
+    [(400_000, 600_000, OK), (10, 1_048_588, ErrorCode.UNKNOWN_SERVER_ERROR), (5_000_000, 20_000_000, -1)],
+)
+def test_metadata_and_assignments_come_back_whole_if_a_record_can_keep_them(
+    broker: BrokerProcess, metadata_size: int, assignment_size: int, code: int
+) -> None:
+    metadata, assignment = bytes(metadata_size), b"a" * assignment_size
 
     async def session(channel: Channel) -> None:
         protocols = [{"name": "range", "metadata": metadata}]
@@ -343,7 +350,7 @@ def test_huge_metadata_and_assignments_come_back_whole(broker: BrokerProcess) ->
         member = {"group_id": "large", "generation_id": joined.generation_id, "member_id": joined.member_id}
         given = {**member, "assignments": [{"member_id": joined.member_id, "assignment": assignment}]}
         synced = await channel.call(made(request_class(ApiKey.SYNC_GROUP), given), 3)
-        assert synced.assignment == assignment
+        assert (synced.error_code, synced.assignment) == (code, b"" if code else assignment)
         leaving = {"group_id": "large", "members": [{"member_id": joined.member_id}]}
         assert not (await channel.call(made(request_class(ApiKey.LEAVE_GROUP), leaving), 3)).error_code
 

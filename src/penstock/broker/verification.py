@@ -95,6 +95,9 @@ def refusals_of(answer: ErrorCode | Codes, unverified: Unverified, version: int)
 
 def as_retriable(code: ErrorCode, *, knows_concurrent: bool, otherwise: ErrorCode) -> ErrorCode:
     """Older clients give up where they should come again; another code makes them do it."""
+    if code == ErrorCode.PRODUCER_FENCED:
+        # Who produces knows of fencing by this name alone; the other belongs to requests to the coordinator.
+        return ErrorCode.INVALID_PRODUCER_EPOCH
     if code not in _UNAVAILABLE or (code == ErrorCode.CONCURRENT_TRANSACTIONS and knows_concurrent):
         return code
     return otherwise

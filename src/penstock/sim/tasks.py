@@ -1,6 +1,7 @@
 """asyncio's handles, futures and tasks with a mark of the simulated process they belong to."""
 
 import asyncio
+import warnings
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from contextvars import Context
 from typing import Any, Final, TypeVar
@@ -79,10 +80,13 @@ def bury(task: SimTask[Any]) -> None:
     task._log_destroy_pending = False  # type: ignore[attr-defined]
     coroutine = task.get_coro()
     assert coroutine is not None
-    for _ in range(AWAITS_IN_FINALLY):
-        try:
-            task.sim_context.run(coroutine.close)
-        except BaseException:
-            # An await inside `finally`, or a door that refuses: close again from there.
-            continue
-        return
+    with warnings.catch_warnings():
+        # One that never ran may have been given another to await.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        for _ in range(AWAITS_IN_FINALLY):
+            try:
+                task.sim_context.run(coroutine.close)
+            except BaseException:
+                # An await inside `finally`, or a door that refuses: close again from there.
+                continue
+            return

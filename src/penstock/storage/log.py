@@ -117,7 +117,7 @@ class Log:
                 return Appended(repeated.base_offset, repeated.last_offset, is_duplicate=True, is_flush_due=due)
         base_offset = self.end_offset
         pieces = (patch_header(batch, base_offset, leader_epoch), batch.bytes_after_patch)
-        self._write(pieces, size, (batch.last_offset_delta, batch.max_timestamp), leader_epoch, now_ms)
+        self._write(pieces, size, (batch.last_offset_delta, batch.max_timestamp), leader_epoch, now_ms, 1)
         if has_producer:
             self._note_producer(self._segments[-1], batch, base_offset, marker)
         is_flush_due = self.may_wait_for_flush and self.flush_due(now_ms)
@@ -132,7 +132,7 @@ class Log:
             raise RecordListTooLarge(f"a batch of {size} bytes does not fit a segment of {self._config.segment_bytes}")
         base_offset = self.end_offset
         patch_in_place(data, base_offset, leader_epoch)
-        self._write((data,), size, plain, leader_epoch, now_ms)
+        self._write((data,), size, plain, leader_epoch, now_ms, 1)
         return base_offset
 
     def append_markers(self, batches: Sequence[tuple[BatchView, int]], *, leader_epoch: int, now_ms: int) -> bool:
@@ -144,13 +144,15 @@ class Log:
         for offset, (batch, version) in enumerate(batches, base_offset):
             self._check_producer(batch, Origin.COORDINATOR, end_marker(batch), version)
             pieces += (patch_header(batch, offset, leader_epoch), batch.bytes_after_patch)
-        newest = max(batch.max_timestamp for batch, _ in batches)
-        self._write(pieces, sum(map(len, pieces)), (len(batches) - 1, newest), leader_epoch, now_ms)
+        plain = len(batches) - 1, max(batch.max_timestamp for batch, _ in batches)
+        self._write(pieces, sum(map(len, pieces)), plain, leader_epoch, now_ms, len(batches))
         for offset, (batch, _) in enumerate(batches, base_offset):
             self._note_producer(self._segments[-1], batch, offset, end_marker(batch))
         return self.may_wait_for_flush and self.flush_due(now_ms)
 
-    def _write(self, pieces: Sequence[Buffer], size: int, plain: PlainBatch, leader_epoch: int, now_ms: int) -> None:
+    def _write(
+        self, pieces: Sequence[Buffer], size: int, plain: PlainBatch, epoch: int, now_ms: int, count: int
+    ) -> None:
         last_offset_delta, max_timestamp = plain
         last_offset = self.end_offset + last_offset_delta
         self.has_changed = True
@@ -159,9 +161,9 @@ class Log:
             if segment.should_roll(size, last_offset, max_timestamp, now_ms):
                 self.roll(self.end_offset, now_ms)
                 segment = self._segments[-1]
-            if leader_epoch > self.epochs.latest:
-                self.epochs.assign(leader_epoch, self.end_offset)
-            segment.append(pieces, size, last_offset, max_timestamp)
+            if epoch > self.epochs.latest:
+                self.epochs.assign(epoch, self.end_offset)
+            segment.append(pieces, size, last_offset, max_timestamp, count)
         except OSError as error:
             self._note_failure(error)
             raise KafkaStorageError(f"cannot append to {self._directory}: {error}") from error

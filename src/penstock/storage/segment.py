@@ -143,8 +143,13 @@ class Segment:
 
     # Appending
 
-    def append(self, pieces: Sequence[Buffer], size: int, last_offset: int, max_timestamp: int) -> None:
-        """Write one batch; on any failure the file has its old end again, or OSError says that it has not."""
+    def append(
+        self, pieces: Sequence[Buffer], size: int, last_offset: int, max_timestamp: int, marker_count: int = 1
+    ) -> None:
+        """Write one batch, or markers of one size and offset each, by one call.
+
+        On any failure the file has its old end again, or OSError says that it has not.
+        """
         file = self._files.get(self._log_path)
         try:
             written = file.append(pieces)
@@ -154,7 +159,9 @@ class Segment:
         if written != size:
             file.truncate(self.size)
             raise OSError(f"{file.path}: the disk took {written} of {size} bytes")
-        self.note(size, last_offset, max_timestamp)
+        for behind in range(marker_count - 1, 0, -1):
+            self.note(size // marker_count, last_offset - behind, max_timestamp)
+        self.note(size // marker_count, last_offset, max_timestamp)
 
     def note(self, size: int, last_offset: int, max_timestamp: int) -> None:
         """Account for a batch that lies at the end of the file."""

@@ -17,6 +17,7 @@ SOME, NONE = "(some)", "(none)"
 CLOSED = {"connection": "closed"}
 ALIVE = {"connection": "alive"}
 SILENT = {"connection": "silent"}
+PARKED = {"connection": "waits"}
 
 KEY_FIELDS = (
     "name",
@@ -29,6 +30,8 @@ KEY_FIELDS = (
     "partition_id",
     "broker_id",
     "node_id",
+    "group_id",
+    "member_id",
 )
 """What tells the members of a list apart, the first that they have: most of Apache's lists are in no order."""
 RESOURCE_FIELDS = ("resource_type", "resource_name")
@@ -40,6 +43,7 @@ MASKED = {
 }  # fmt: skip
 """Compared is only whether there is something: null, nothing, a negative number, or a value."""
 
+_RANDOM_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _NUMBER_OF_MOMENT = re.compile(r"-?\d{13,}")
 _PRODUCER = re.compile(r"(producer(?: id| Id|Id:)? )\d+")
 
@@ -47,6 +51,20 @@ _PRODUCER = re.compile(r"(producer(?: id| Id|Id:)? )\d+")
 def flatten(answer: Any, topic_names: Mapping[bytes, str]) -> dict[str, str]:
     """Every field of a response by its path, `topics[orders].partitions[0].error_code`."""
     return dict(_flatten("", "", answer, topic_names))
+
+
+def name_members(answer: Mapping[str, str], names: Mapping[str, str]) -> dict[str, str]:
+    """The random part of member ids, in paths and values, replaced by the name of the case that was given the id."""
+
+    def replace(text: str) -> str:
+        return _RANDOM_ID.sub(lambda found: f"<{names.get(found[0], 'somebody')}>", text)
+
+    return {replace(path): replace(value) for path, value in answer.items()}
+
+
+def random_part(member_id: str) -> str:
+    found = _RANDOM_ID.search(member_id)
+    return found[0] if found else member_id
 
 
 def _flatten(path: str, name: str, value: Any, topic_names: Mapping[bytes, str]) -> Iterator[tuple[str, str]]:

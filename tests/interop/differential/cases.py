@@ -26,6 +26,17 @@ class Side(Protocol):
         """Of the topic's first partition."""
         ...
 
+    def member(self, group: str, case: str) -> str:
+        """The id that the case of that name was given when it joined the group."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerOf:
+    """Stands for the answer that a parked case of that name has been waiting for."""
+
+    case: str
+
 
 T = TypeVar("T")
 Build = Callable[[Side], Any]
@@ -41,6 +52,8 @@ class Case:
     """None stands for the table's."""
     is_answered: bool = True
     """False for a produce request without acks: compared is whether the connection lives on."""
+    is_parked: bool = False
+    """Sent without waiting for its answer, which a later case with AnswerOf has."""
     may_settle: bool = True
     """False where asking again would hide what a first answer says."""
 
@@ -82,6 +95,9 @@ class Table:
     cases: Sequence[Case]
     topics: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Topics that are there before the first case, and their configurations; all have PARTITIONS partitions."""
+
+    is_about_groups: bool = False
+    """Wants the coordinator of groups to be there."""
 
     def api_of(self, case: Case) -> ApiKey:
         return self.api if case.api is None else case.api

@@ -20,6 +20,7 @@ READING = {
     ApiKey.DESCRIBE_LOG_DIRS,
     ApiKey.DESCRIBE_CLUSTER,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+    ApiKey.LIST_CONFIG_RESOURCES,
 }
 """Asked again while the answers differ: Apache's broker learns a little later what its controller has decided."""
 

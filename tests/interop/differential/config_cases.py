@@ -81,7 +81,7 @@ DESCRIBE_CONFIGS = Table(
 )
 
 
-def _replace(
+def replace(
     kind: int, name: str, configs: Mapping[str, str | None] | Sequence[tuple[str, str | None]], **flags: bool
 ) -> AlterConfigsRequest:
     pairs = configs.items() if isinstance(configs, Mapping) else configs
@@ -95,26 +95,26 @@ ALTER_CONFIGS = Table(
     "AlterConfigs",
     ApiKey.ALTER_CONFIGS,
     [
-        Case("set", lambda _: _replace(TOPIC, "full-a", {"retention.ms": "5000000", "flush.ms": "7"}), versions=EVERY),
+        Case("set", lambda _: replace(TOPIC, "full-a", {"retention.ms": "5000000", "flush.ms": "7"}), versions=EVERY),
         described("set", TOPIC, "full-a", "retention.ms", "flush.ms"),
-        Case("replace", lambda _: _replace(TOPIC, "full-a", {"segment.ms": "900000"})),
+        Case("replace", lambda _: replace(TOPIC, "full-a", {"segment.ms": "900000"})),
         described("replace", TOPIC, "full-a", "retention.ms", "flush.ms", "segment.ms"),
-        Case("validated only", lambda _: _replace(TOPIC, "full-a", {"flush.ms": "8"}, validate_only=True)),
+        Case("validated only", lambda _: replace(TOPIC, "full-a", {"flush.ms": "8"}, validate_only=True)),
         described("validated only", TOPIC, "full-a", "flush.ms", "segment.ms"),
-        Case("unknown key", lambda _: _replace(TOPIC, "full-a", {"no.such.key": "1"})),
-        Case("bad value", lambda _: _replace(TOPIC, "full-a", {"retention.ms": "soon"})),
-        Case("bad value, validated only", lambda _: _replace(TOPIC, "full-a", {"flush.ms": "x"}, validate_only=True)),
-        Case("null", lambda _: _replace(TOPIC, "full-a", {"retention.ms": None})),
-        Case("two nulls", lambda _: _replace(TOPIC, "full-a", {"retention.ms": None, "flush.ms": None})),
-        Case("a key twice", lambda _: _replace(TOPIC, "full-a", [("flush.ms", "1"), ("flush.ms", "2")])),
-        Case("a topic twice", lambda _: _replace(TOPIC, "full-a", {"flush.ms": "1"}, twice=True), versions=[2]),
-        Case("nothing set", lambda _: _replace(TOPIC, "full-a", {})),
+        Case("unknown key", lambda _: replace(TOPIC, "full-a", {"no.such.key": "1"})),
+        Case("bad value", lambda _: replace(TOPIC, "full-a", {"retention.ms": "soon"})),
+        Case("bad value, validated only", lambda _: replace(TOPIC, "full-a", {"flush.ms": "x"}, validate_only=True)),
+        Case("null", lambda _: replace(TOPIC, "full-a", {"retention.ms": None})),
+        Case("two nulls", lambda _: replace(TOPIC, "full-a", {"retention.ms": None, "flush.ms": None})),
+        Case("a key twice", lambda _: replace(TOPIC, "full-a", [("flush.ms", "1"), ("flush.ms", "2")])),
+        Case("a topic twice", lambda _: replace(TOPIC, "full-a", {"flush.ms": "1"}, twice=True), versions=[2]),
+        Case("nothing set", lambda _: replace(TOPIC, "full-a", {})),
         described("nothing set", TOPIC, "full-a", "flush.ms", "segment.ms"),
-        *each(_REFUSED_RESOURCES, lambda _, resource: _replace(resource[0], resource[1], {"flush.ms": "1"})),
-        Case("read-only key", lambda _: _replace(BROKER, THIS, {"node.id": "2"})),
-        Case("dynamic key", lambda _: _replace(BROKER, THIS, {"log.cleaner.backoff.ms": "16000"})),
+        *each(_REFUSED_RESOURCES, lambda _, resource: replace(resource[0], resource[1], {"flush.ms": "1"})),
+        Case("read-only key", lambda _: replace(BROKER, THIS, {"node.id": "2"})),
+        Case("dynamic key", lambda _: replace(BROKER, THIS, {"log.cleaner.backoff.ms": "16000"})),
         described("dynamic key", BROKER, THIS, "log.cleaner.backoff.ms"),
-        Case("nothing for the broker", lambda _: _replace(BROKER, THIS, {})),
+        Case("nothing for the broker", lambda _: replace(BROKER, THIS, {})),
         described("nothing for the broker", BROKER, THIS, "log.cleaner.backoff.ms"),
     ],
     topics={"full-a": {}},
@@ -122,10 +122,10 @@ ALTER_CONFIGS = Table(
 
 
 def change(kind: int, name: str, *operations: Op, validate_only: bool = False) -> IncrementalAlterConfigsRequest:
-    return _change_all((kind, name, operations), validate_only=validate_only)
+    return change_all((kind, name, operations), validate_only=validate_only)
 
 
-def _change_all(
+def change_all(
     *resources: tuple[int, str, Sequence[Op]], validate_only: bool = False
 ) -> IncrementalAlterConfigsRequest:
     wanted = [
@@ -201,10 +201,10 @@ TOPIC_CHANGES = Table(
         described("validated only", TOPIC, "part-a", "flush.ms"),
         Case("bad, validated only", lambda _: change(TOPIC, "part-a", ("flush.ms", SET, "x"), validate_only=True)),
         *each(_REFUSED_RESOURCES, lambda _, resource: change(*resource, ("flush.ms", SET, "1"))),
-        Case("a topic twice", lambda _: _change_all((TOPIC, "part-a", [_KEPT]), (TOPIC, "part-a", [_KEPT]))),
-        Case("two topics", lambda _: _change_all((TOPIC, "part-a", [_KEPT]), (TOPIC, "part-b", [_KEPT]))),
-        Case("good and unknown topic", lambda _: _change_all((TOPIC, "part-a", [_KEPT]), (TOPIC, "part-n", [_KEPT]))),
-        Case("no resources", lambda _: _change_all()),
+        Case("a topic twice", lambda _: change_all((TOPIC, "part-a", [_KEPT]), (TOPIC, "part-a", [_KEPT]))),
+        Case("two topics", lambda _: change_all((TOPIC, "part-a", [_KEPT]), (TOPIC, "part-b", [_KEPT]))),
+        Case("good and unknown topic", lambda _: change_all((TOPIC, "part-a", [_KEPT]), (TOPIC, "part-n", [_KEPT]))),
+        Case("no resources", lambda _: change_all()),
         Case("topic at the end", lambda _: describe(TOPIC, "part-a"), api=ApiKey.DESCRIBE_CONFIGS, versions=[4]),
     ],
     topics={"part-a": {}, "part-b": {}},

@@ -1,6 +1,6 @@
 """Cases about what a broker still knows after a restart: records, epochs, producers, configurations."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.fetch import FetchRequest
@@ -8,8 +8,12 @@ from penstock.protocol.messages.init_producer_id import InitProducerIdRequest
 from penstock.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from penstock.protocol.messages.produce import ProduceRequest
 from tests.interop.differential.cases import Case, Side, Table
-from tests.interop.differential.config_cases import ALL_BROKERS, SET, THIS, change, described
+from tests.interop.differential.config_cases import ALL_BROKERS, SET, THIS, change
+from tests.interop.differential.config_cases import described as configured
 from tests.interop.differential.fetch_cases import OPEN, fetch, wanted
+from tests.interop.differential.group_cases import HEARTBEAT, JOIN, described, heartbeat, join, joined, sync_of
+from tests.interop.differential.group_offset_cases import COMMIT, commit, fetched
+from tests.interop.differential.group_offset_cases import FETCH as OFFSET_FETCH
 from tests.interop.differential.offset_cases import offset_of_epoch
 from tests.interop.differential.record_cases import delete_records
 from tests.interop.differential.requests import BROKER, NOW_MS, TOPIC, batch, metadata, produce
@@ -31,6 +35,15 @@ def _produce(sequence: int) -> Case:
         return produce(side, KEPT, records)
 
     return Case(f"sequence {sequence}", build, versions=[13], api=ApiKey.PRODUCE)
+
+
+def _commit(name: str, offset: int) -> Case:
+    return Case(
+        name,
+        lambda side: commit(side, KEPT, (KEPT, 0), offset=offset, generation=1, member=side.member(KEPT, "one")),
+        versions=[9],
+        api=COMMIT,
+    )
 
 
 BEFORE = Table(
@@ -64,9 +77,44 @@ BEFORE = Table(
             api=ApiKey.INCREMENTAL_ALTER_CONFIGS,
         ),
         Case("session", lambda side: fetch(side, wanted(0, 3), topic=KEPT, session=SESSION), versions=[17]),
+        *joined(KEPT, "one", 9),
+        sync_of(KEPT, 9, "one"),
+        _commit("committed", 5),
+        Case("offset of nobody", lambda side: commit(side, "simple", (KEPT, 0)), versions=[9], api=COMMIT),
+        *joined("promised", "somebody", 3),
     ],
     topics={KEPT: {"retention.ms": "86400000"}},
+    is_about_groups=True,
 )
+
+
+def _beat(generation: int) -> Case:
+    return Case(
+        f"heartbeat of generation {generation}",
+        lambda side: heartbeat(KEPT, side.member(KEPT, "one"), generation),
+        versions=[4],
+        api=HEARTBEAT,
+    )
+
+
+def _groups() -> Iterator[Case]:
+    """A member is known with its part; of a group between two generations nothing but its name is left."""
+    yield described("the group", KEPT)
+    yield described("a group of offsets", "simple")
+    yield described("a group that had no assignment yet", "promised")
+    yield Case("offsets of the group", lambda s: fetched(s, KEPT, every=True), versions=[9], api=OFFSET_FETCH)
+    yield Case("offsets of nobody", lambda s: fetched(s, "simple", every=True), versions=[9], api=OFFSET_FETCH)
+    yield _beat(1)
+    yield _beat(0)
+    yield Case(
+        "heartbeat of one that had no assignment yet",
+        lambda side: heartbeat("promised", side.member("promised", "somebody")),
+        versions=[4],
+        api=HEARTBEAT,
+    )
+    yield sync_of(KEPT, 9, "one")
+    yield _commit("commit of the member", 6)
+    yield Case("one joins again", lambda side: join(KEPT, side.member(KEPT, "one")), versions=[9], api=JOIN)
 
 
 def _list(side: Side, timestamp: int, epoch: int = -1) -> ListOffsetsRequest:
@@ -129,8 +177,10 @@ AFTER = Table(
         _produce(12),
         _produce(8),
         Case("read what followed", _fetch(7), versions=[17]),
-        described("topic", TOPIC, KEPT, "flush.ms", "retention.ms"),
-        described("broker", BROKER, THIS, "log.cleaner.backoff.ms", "log.retention.ms"),
-        described("brokers", BROKER, ALL_BROKERS),
+        configured("topic", TOPIC, KEPT, "flush.ms", "retention.ms"),
+        configured("broker", BROKER, THIS, "log.cleaner.backoff.ms", "log.retention.ms"),
+        configured("brokers", BROKER, ALL_BROKERS),
+        *_groups(),
     ],
+    is_about_groups=True,
 )

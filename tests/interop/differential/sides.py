@@ -13,19 +13,31 @@ from penstock.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from penstock.protocol.messages.describe_groups import DescribeGroupsRequest
 from penstock.protocol.messages.fetch import FetchResponse
+from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest
 from penstock.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
 from penstock.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from penstock.protocol.messages.list_groups import ListGroupsRequest
 from penstock.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from penstock.protocol.messages.metadata import MetadataRequest
 from penstock.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from penstock.world.real_net import RealNet
-from tests.interop.differential.answers import ALIVE, CLOSED, SILENT, flatten
-from tests.interop.differential.cases import PARTITIONS, Case, Table
+from tests.interop.differential.answers import (
+    ALIVE,
+    CLOSED,
+    PARKED,
+    SILENT,
+    flatten,
+    name_members,
+    random_part,
+)
+from tests.interop.differential.cases import PARTITIONS, AnswerOf, Case, Table
 
 SAFE_DOWNGRADE = 2
 DELETE = 1
@@ -48,12 +60,18 @@ class LiveSide:
         self._topic_names: dict[bytes, str] = {}
         self._leader_epochs: dict[str, int] = {}
         self._channel: Channel | None = None
+        self._members: dict[tuple[str, str], str] = {}
+        self._member_names: dict[str, str] = {}
+        self._parked: dict[str, tuple[Any, asyncio.Future[Any], Channel]] = {}
 
     def topic_id(self, name: str) -> bytes:
         return self._topic_ids[name]
 
     def leader_epoch(self, topic: str) -> int:
         return self._leader_epochs[topic]
+
+    def member(self, group: str, case: str) -> str:
+        return self._members[group, case]
 
     async def prepare(self, table: Table) -> None:
         """Create the table's topics, and wait until they are led."""
@@ -70,6 +88,8 @@ class LiveSide:
         created = await self._call(CreateTopicsRequest(topics=topics), 7)
         assert all(one.error_code == 0 for one in created.topics), (self.name, created)
         await self._until(lambda: self._leads(table.topics), "does not lead its topics")
+        if table.is_about_groups:
+            await self._until(self._coordinates, "coordinates no groups")
         await self.learn_topics()
 
     async def warm_up(self) -> None:
@@ -93,6 +113,11 @@ class LiveSide:
         self.version = version
         request = case.request(self)
         try:
+            if case.is_parked:
+                await self._park(case.name, request, version)
+                return PARKED
+            if isinstance(request, AnswerOf):
+                return await self._parked_answer(request.case)
             if not case.is_answered:
                 channel = await self._connected()
                 channel.send_without_answer(request, version)
@@ -103,9 +128,10 @@ class LiveSide:
             self.close()
             return CLOSED if isinstance(error, ChannelClosed) else SILENT
         self._learn(response)
+        self._learn_member(case.name, request, response)
         if isinstance(request, CreateTopicsRequest | MetadataRequest):
             await self.learn_topics()
-        return flatten(response, self._topic_names)
+        return self._shown(response)
 
     async def learn_topics(self) -> None:
         """Ask for the ids of all topics; those of deleted ones are remembered."""
@@ -117,9 +143,42 @@ class LiveSide:
             self._leader_epochs[topic.name] = topic.partitions[0].leader_epoch
 
     def close(self) -> None:
+        for _, answer, channel in self._parked.values():
+            answer.cancel()
+            channel.close()
+        self._parked.clear()
         if self._channel is not None:
             self._channel.close()
             self._channel = None
+
+    def _shown(self, response: Any) -> dict[str, str]:
+        return name_members(flatten(response, self._topic_names), self._member_names)
+
+    async def _park(self, name: str, request: Any, version: int) -> None:
+        """Send it on a connection of its own: a broker answers one after the other."""
+        channel = await Channel.connect(RealNet(), "localhost", self._port)
+        self._parked[name] = request, channel.send(request, version), channel
+        if isinstance(request, JoinGroupRequest):
+            await self._until(lambda: self._rebalances(request.group_id), f"does not rebalance {request.group_id}")
+
+    async def _parked_answer(self, name: str) -> dict[str, str]:
+        request, answer, channel = self._parked.pop(name)
+        try:
+            response = await asyncio.wait_for(answer, CALL_SECONDS)
+        finally:
+            channel.close()
+        self._learn_member(name, request, response)
+        return self._shown(response)
+
+    async def _rebalances(self, group: str) -> bool:
+        answer = await self._call(DescribeGroupsRequest(groups=[group]), 5)
+        return bool(answer.groups[0].group_state == "PreparingRebalance")
+
+    def _learn_member(self, case: str, request: Any, response: Any) -> None:
+        """A case is given at most one id; that of an earlier case that says its id is known already."""
+        if isinstance(response, JoinGroupResponse) and response.member_id and not request.member_id:
+            self._members[request.group_id, case] = response.member_id
+            self._member_names[random_part(response.member_id)] = case
 
     def _learn(self, response: Any) -> None:
         if isinstance(response, FetchResponse) and response.session_id:
@@ -142,6 +201,13 @@ class LiveSide:
         topics = [ListOffsetsTopic(name=name, partitions=partitions) for name in names]
         answer = await self._call(ListOffsetsRequest(replica_id=-1, topics=topics), 7)
         return not any(partition.error_code for topic in answer.topics for partition in topic.partitions)
+
+    async def _coordinates(self) -> bool:
+        """Apache makes the topic of offsets in the background when somebody asks, and then reads it."""
+        found = await self._call(FindCoordinatorRequest(key_type=0, coordinator_keys=["any"]), 6)
+        listed = await self._call(ListGroupsRequest(), 5)
+        described = await self._call(DescribeGroupsRequest(groups=["any"]), 5)
+        return not (found.coordinators[0].error_code or listed.error_code or described.groups[0].error_code)
 
     async def _gives_producer_ids(self) -> bool:
         answer = await self._call(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000), 4)

@@ -1,0 +1,73 @@
+"""Ends of several transactions, written together."""
+
+from pathlib import Path
+
+import pytest
+
+from penstock.model.errors import KafkaError
+from penstock.records import BatchView
+from penstock.storage.log import Log
+from penstock.storage.log_config import LogConfig
+from tests.logs import T0, append, clean, marker, opened
+
+PRODUCERS = range(100, 120)
+EPOCH = 1
+MANY_ENTRIES = LogConfig(index_interval_bytes=100)
+
+
+def begin_all(log: Log) -> None:
+    for producer in PRODUCERS:
+        append(log, b"value", producer_id=producer, producer_epoch=EPOCH, base_sequence=0, is_transactional=True)
+
+
+def end_all(log: Log, *, commit: bool = True) -> None:
+    markers = [(marker(producer, commit=commit, epoch=EPOCH), 0) for producer in PRODUCERS]
+    log.append_markers(markers, leader_epoch=0, now_ms=T0)
+    log.raise_high_watermark(log.end_offset)
+
+
+def test_markers_written_together_end_each_its_own_transaction(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    begin_all(log)
+    assert log.last_stable_offset == 0
+    end_all(log, commit=False)
+    assert log.last_stable_offset == log.end_offset == 2 * len(PRODUCERS)
+    aborted = log.aborted_transactions(0, log.end_offset)
+    assert [(one.producer_id, one.first_offset) for one in aborted] == list(zip(PRODUCERS, range(len(PRODUCERS))))
+    offsets = [batch.base_offset for batch in _batches(log)]
+    assert offsets == list(range(2 * len(PRODUCERS)))
+
+
+def test_the_indexes_know_every_marker_as_if_it_had_been_written_alone(tmp_path: Path) -> None:
+    together, alone = opened(tmp_path / "together", MANY_ENTRIES), opened(tmp_path / "alone", MANY_ENTRIES)
+    begin_all(together)
+    begin_all(alone)
+    end_all(together)
+    for producer in PRODUCERS:
+        one = marker(producer, commit=True, epoch=EPOCH)
+        alone.append_markers([(one, 0)], leader_epoch=0, now_ms=T0)
+    alone.raise_high_watermark(alone.end_offset)
+    states = clean(together), clean(alone)
+    for log in (together, alone):
+        log.close()
+    files = sorted(path.name for path in (tmp_path / "alone").iterdir())
+    assert any(name.endswith(".index") for name in files)
+    for name in files:
+        assert (tmp_path / "together" / name).read_bytes() == (tmp_path / "alone" / name).read_bytes(), name
+    again = opened(tmp_path / "together", MANY_ENTRIES, state=states[0])
+    assert again.end_offset == 2 * len(PRODUCERS)
+
+
+def test_if_one_marker_is_refused_none_is_written(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    begin_all(log)
+    end = log.end_offset
+    markers = [(marker(producer, commit=True, epoch=EPOCH), 0) for producer in PRODUCERS]
+    markers[-1] = (marker(PRODUCERS[-1], commit=True, epoch=EPOCH - 1), 0)
+    with pytest.raises(KafkaError):
+        log.append_markers(markers, leader_epoch=0, now_ms=T0)
+    assert (log.end_offset, log.last_stable_offset) == (end, 0)
+
+
+def _batches(log: Log) -> list[BatchView]:
+    return [place.header for segment in log.segments for place in segment.headers(0)]
