@@ -46,11 +46,12 @@ An API that is not served is not advertised, and a request for it closes the con
 
 | client | where | what |
 | --- | --- | --- |
-| confluent-kafka (librdkafka) | `make test` | every codec and acks, idempotence, groups, offsets by time, creation |
-| kafka-python | `make test` | every codec and acks, idempotence, groups, offsets by time |
-| aiokafka | `make test` | every codec and acks, idempotence, groups |
+| confluent-kafka (librdkafka) | `make test` | every codec and acks, idempotence, transactions, groups of both protocols, offsets by time, administration |
+| kafka-python | `make test` | every codec and acks, idempotence, transactions, groups, offsets by time, administration |
+| aiokafka | `make test` | every codec and acks, idempotence, transactions, groups |
 | kcat | `make interop` | every codec and acks, sizes, nulls, headers, metadata, groups |
 | kafkajs | `make interop` | every codec and acks, idempotence, groups |
+| Apache's Java clients 4.3, by its own tools | `make interop` | producing, groups of both protocols, offsets reset, groups deleted, features, transactions listed |
 
 ## Known differences to Apache
 
