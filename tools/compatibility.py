@@ -71,7 +71,7 @@ An API that is not served is not advertised, and a request for it closes the con
 | a batch older than a producer's last five | OUT_OF_ORDER_SEQUENCE_NUMBER | DUPLICATE_SEQUENCE_NUMBER, which clients take for success |
 | a segment whose end a power cut took, with the next one still there | kept, with a hole in the offsets | what stands behind the hole is cut off, and said |
 | `dump-log` of magic 0 and 1 | printed | refused |
-| `dump-log` decoders of internal topics | decoded | `--offsets-decoder`, without the records of share and streams groups |
+| `dump-log` decoders of internal topics | decoded | `--offsets-decoder` and `--transaction-log-decoder`, without the records of share and streams groups |
 | an unflushed batch whose offset is not the next one, found by recovery | kept, as a gap | cut off, unless the topic is compacted: the CRC does not cover offsets |
 | the first FindCoordinator for a group | COORDINATOR_NOT_AVAILABLE while `__consumer_offsets` is made | answered when it is there |
 | `MetadataHash` in records of consumer groups (KIP-1101) | XXH3 | BLAKE2b; a group that moves between the two sees one rebalance |

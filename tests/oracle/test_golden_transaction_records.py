@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from penstock.cli.main import main
 from penstock.protocol.codec import encode_bytes
 from penstock.protocol.errors import CannotEncode
 from penstock.protocol.json_text import json_text, plain_of
@@ -87,6 +88,13 @@ def test_the_log_that_apache_wrote_says_what_its_own_tool_says() -> None:
     told = [line.partition(" key: ")[2] for line in dump if line.startswith("| ")]
     assert [_told(key, value) for key, value in stored] == told
     assert len(stored) == len(OF_STATES) + 1
+
+
+def test_the_log_is_dumped_to_the_letter(capsys: pytest.CaptureFixture[str]) -> None:
+    log = GOLDEN / "__transaction_state-0" / "00000000000000000000.log"
+    assert main(["dump-log", "--files", str(log), "--transaction-log-decoder"]) == 0
+    expected = (GOLDEN / "__transaction_state-0.dump.txt").read_text()
+    assert capsys.readouterr().out.replace(f"{log.parent}/", "") == expected
 
 
 READ_BY_APACHE = (

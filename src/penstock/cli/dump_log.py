@@ -12,7 +12,6 @@ from penstock.world.real_disk import RealDisk, RealFile
 STRING_DECODER: Final = "org.apache.kafka.tools.api.StringDecoder"
 
 MISSING_DECODERS: Final = (
-    "transaction-log-decoder",
     "cluster-metadata-decoder",
     "remote-log-metadata-decoder",
     "share-group-state-decoder",
@@ -42,6 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             help=f"how a {field} is printed: {STRING_DECODER}",
         )  # fmt: skip
     parser.add_argument("--offsets-decoder", action="store_true", help="spell out the records of __consumer_offsets")
+    parser.add_argument(
+        "--transaction-log-decoder", action="store_true", help="spell out the records of __transaction_state"
+    )
     for decoder in MISSING_DECODERS:
         parser.add_argument(f"--{decoder}", action="store_true", help="not there yet")
 
@@ -96,11 +98,12 @@ def _print_error(line: str) -> None:
 
 def _options(arguments: argparse.Namespace) -> DumpOptions:
     decodes = arguments.key_decoder_class is not None or arguments.value_decoder_class is not None
-    contents = arguments.print_data_log or arguments.offsets_decoder or decodes
+    spell = _speller(arguments)
+    contents = arguments.print_data_log or spell is not None or decodes
     log = LogOptions(
         deep=arguments.deep_iteration or contents,
         contents=contents,
-        spell=_offsets_speller() if arguments.offsets_decoder else None,
+        spell=spell,
         skip_record_metadata=arguments.skip_record_metadata,
         max_bytes=arguments.max_bytes,
     )
@@ -112,11 +115,17 @@ def _options(arguments: argparse.Namespace) -> DumpOptions:
     )
 
 
-def _offsets_speller() -> Speller:
-    # Imported only here: it doubles the time that the command takes to start.
-    from penstock.groups.record_text import text_of
+def _speller(arguments: argparse.Namespace) -> Speller | None:
+    # Imported only here: they double the time that the command takes to start.
+    if arguments.offsets_decoder:
+        from penstock.groups import record_text as of_groups
 
-    return text_of
+        return of_groups.text_of
+    if arguments.transaction_log_decoder:
+        from penstock.transactions import record_text as of_transactions
+
+        return of_transactions.text_of
+    return None
 
 
 def _refusal(arguments: argparse.Namespace) -> str | None:

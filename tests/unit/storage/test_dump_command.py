@@ -44,7 +44,6 @@ def test_wrong_usage_exits_with_2(flags: list[str], capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("flags", "refusal"),
     [
-        (["--transaction-log-decoder"], "--transaction-log-decoder is not there yet"),
         (["--cluster-metadata-decoder"], "--cluster-metadata-decoder is not there yet"),
         (["--remote-log-metadata-decoder"], "--remote-log-metadata-decoder is not there yet"),
         (["--share-group-state-decoder"], "--share-group-state-decoder is not there yet"),
