@@ -34,7 +34,9 @@ class PartitionJournal:
         self._clock = clock
         self._encode = encode
         self._codec = codec
-        self._flush_to = 0
+        log = partition.log
+        # What a dead broker wrote may not be on the device, and the first replies speak of it.
+        self._flush_to = log.end_offset if log.flush_due(clock.now_ms()) else 0
         """Where the log ended when its configuration last asked for a flush."""
 
     @property

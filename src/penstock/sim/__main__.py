@@ -9,12 +9,16 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+from penstock.sim.group_storm import run_group_storm
 from penstock.sim.metadata_storm import run_metadata_storm
 from penstock.sim.single_node import run_single_node
+from penstock.sim.transaction_storm import run_transaction_storm
 
 SCENARIOS: dict[str, Callable[..., tuple[Any, list[str]]]] = {
     "single-node": run_single_node,
     "metadata-storm": run_metadata_storm,
+    "groups": run_group_storm,
+    "transactions": run_transaction_storm,
 }
 
 

@@ -38,6 +38,10 @@ class DiskFaults:
         self._operations_left = operations
         self._at_crash_point = crash
 
+    def call_off(self) -> None:
+        """No crash at a certain operation any more."""
+        self._at_crash_point = None
+
     def before_operation(self) -> None:
         if self._at_crash_point is None:
             return

@@ -16,6 +16,7 @@ from penstock.protocol.messages.heartbeat import HeartbeatRequest
 from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from penstock.protocol.messages.leave_group import MemberIdentity
 from penstock.protocol.messages.offset_commit import OffsetCommitRequest
+from penstock.protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from penstock.world.disk import AsyncDisk, File
 from tests.unit.broker.hosted_groups import coordinator_of, lead, loaded, offsets_partition
@@ -286,6 +287,24 @@ def test_a_commit_is_answered_when_it_is_on_the_device_if_the_log_is_to_be_flush
         assert await second == [ErrorCode.NONE]
         assert coordinator.committed() == 6
         coordinator.inner.close()
+
+    run(main())
+
+
+def test_what_a_dead_broker_left_is_told_when_it_is_on_the_device(tmp_path: Path) -> None:
+    async def main() -> None:
+        dead = await Coordinator(tmp_path).load()
+        assert await dead.commit(5) == [ErrorCode.NONE]
+        disk = HeldDisk()
+        coordinator = await Coordinator(tmp_path, flushed_by=cast("AsyncDisk", disk)).load()
+        wanted = OffsetFetchRequestGroup(group_id="g", topics=None)
+        told = coordinator.inner.submit("g", lambda machine, token, _: machine.committed(token, wanted))
+        await asyncio.sleep(0.01)
+        assert not told.done()
+        await disk.go_on_until(told)
+        assert coordinator.committed() == 5
+        coordinator.inner.close()
+        dead.inner.close()
 
     run(main())
 

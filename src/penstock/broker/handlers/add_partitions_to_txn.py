@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from penstock.broker.route import Request
 from penstock.model.errors import ErrorCode, KafkaError
+from penstock.model.topics import INTERNAL_TOPICS
 from penstock.protocol.api import ApiKey, stable_versions
 from penstock.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -19,7 +20,6 @@ API = ApiKey.ADD_PARTITIONS_TO_TXN
 VERSIONS = stable_versions(API)
 
 BY_BROKERS_SINCE = 4
-ABORTABLE_SINCE = 5
 
 Codes = Mapping[tuple[str, int], ErrorCode]
 
@@ -47,20 +47,23 @@ async def handle(message: AddPartitionsToTxnRequest, request: Request) -> AddPar
 async def _add(wanted: AddPartitionsToTxnTransaction, request: Request) -> Codes:
     partitions = [(topic.name, index) for topic in wanted.topics for index in topic.partitions]
     refusals = _refusals(partitions, request)
-    if refusals and not wanted.verify_only:
+    if refusals:
         # All are added, or none: the others are not looked at.
         return {one: refusals.get(one, ErrorCode.OPERATION_NOT_ATTEMPTED) for one in partitions}
-    asked = [one for one in partitions if one not in refusals]
-    return {**await _ask(wanted, asked, request), **refusals}
+    return await _ask(wanted, partitions, request)
 
 
 def _refusals(partitions: Sequence[tuple[str, int]], request: Request) -> Codes:
     topics = request.broker.image.topics
-    return {
-        (name, index): ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        for name, index in partitions
-        if name not in topics or not 0 <= index < len(topics[name].partitions)
-    }
+    # A broker may add the topic of offsets, for those who commit some; a client has AddOffsetsToTxn for that.
+    forbidden = INTERNAL_TOPICS if request.version < BY_BROKERS_SINCE else frozenset()
+    refusals = {}
+    for name, index in partitions:
+        if name in forbidden:
+            refusals[name, index] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif name not in topics or not 0 <= index < len(topics[name].partitions):
+            refusals[name, index] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return refusals
 
 
 async def _ask(wanted: AddPartitionsToTxnTransaction, partitions: Sequence[tuple[str, int]], request: Request) -> Codes:
@@ -71,7 +74,7 @@ async def _ask(wanted: AddPartitionsToTxnTransaction, partitions: Sequence[tuple
                 wanted.transactional_id,
                 lambda machine, token, _: machine.verify_partitions(token, *producer, partitions),
             )
-            return {one: _as_known(code, request.version) for one, code in codes.items()}
+            return codes
         code: ErrorCode = await request.broker.transactions.submit(
             wanted.transactional_id,
             lambda machine, token, now_ms: machine.add_partitions(
@@ -81,11 +84,6 @@ async def _ask(wanted: AddPartitionsToTxnTransaction, partitions: Sequence[tuple
     except KafkaError as error:
         code = error.code
     return dict.fromkeys(partitions, code)
-
-
-def _as_known(code: ErrorCode, version: int) -> ErrorCode:
-    is_new = code == ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_SINCE
-    return ErrorCode.INVALID_TXN_STATE if is_new else code
 
 
 def _results(topics: Sequence[AddPartitionsToTxnTopic], codes: Codes) -> list[AddPartitionsToTxnTopicResult]:

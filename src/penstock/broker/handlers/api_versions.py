@@ -18,6 +18,7 @@ from penstock.protocol.messages.api_versions import (
 API = ApiKey.API_VERSIONS
 VERSIONS = stable_versions(API)
 
+ZERO_MINIMUM_SINCE = 4
 OWN_SOFTWARE = "penstock"
 
 _LEGAL_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
@@ -40,6 +41,8 @@ def handle(message: ApiVersionsRequest, request: Request) -> ApiVersionsResponse
                 max_version=feature.max_supported_version,
             )
             for feature in FEATURES
+            # Clients of older versions take a minimum of 0 for a broken answer.
+            if request.version >= ZERO_MINIMUM_SINCE or feature.min_supported_version > 0
         ],
         finalized_features_epoch=image.offset,
         finalized_features=[

@@ -2,6 +2,7 @@
 
 from penstock.broker.route import Request
 from penstock.model.errors import KafkaError
+from penstock.model.topics import check_topic_name
 from penstock.protocol.api import ApiKey, stable_versions
 from penstock.protocol.messages.describe_producers import (
     DescribeProducersRequest,
@@ -29,10 +30,13 @@ def handle(message: DescribeProducersRequest, request: Request) -> DescribeProdu
 
 def _describe(topic: str, index: int, request: Request) -> PartitionResponse:
     try:
+        check_topic_name(topic)
         partition = request.broker.partition(topic, bytes(16), index)
     except KafkaError as error:
+        # As Apache has it: of a topic that is there, a partition that is not is told by the code alone.
+        message = None if topic in request.broker.image.topics else str(error)
         return PartitionResponse(
-            partition_index=index, error_code=error.code, error_message=str(error), active_producers=[]
+            partition_index=index, error_code=error.code, error_message=message, active_producers=[]
         )
     return PartitionResponse(
         partition_index=index,

@@ -175,7 +175,7 @@ def _append(
             raise InvalidTopic(f"Cannot append to internal topic {partition.topic}")
         refusal = refusals.get((partition.topic, data.index)) if refusals else None
         if refusal is not None:
-            raise RefusedByCoordinator(refusal, "the transaction's coordinator did not take the partition")
+            raise RefusedByCoordinator(refusal, _reason_of(refusal))
         if acks == ALL:
             partition.refuse_if_too_few_in_sync()
         now_ms = broker.clock.now_ms()
@@ -201,6 +201,12 @@ def _append(
         counters.messages_in += appended.last_offset - appended.base_offset + 1
         counters.bytes_in += len(data.records)
     return answer
+
+
+def _reason_of(refusal: ErrorCode) -> str:
+    if refusal == ErrorCode.INVALID_TXN_STATE:
+        return "Partition was not added to the transaction"
+    return "the transaction's coordinator did not take the partition"
 
 
 def _refuse_all(message: ProduceRequest, code: ErrorCode) -> ProduceResponse:
@@ -229,7 +235,8 @@ def refused(
     """What the client is told of records that were not appended."""
     answer = PartitionProduceResponse(index=data.index, base_offset=-1)
     _refuse(answer, error)
-    if partition is not None and (error.code in LOG_WAS_ASKED or isinstance(error, RecordsRefused)):
+    was_asked = error.code in LOG_WAS_ASKED and not isinstance(error, RefusedByCoordinator)
+    if partition is not None and (was_asked or isinstance(error, RecordsRefused)):
         answer.log_start_offset = partition.log.start_offset
     if error.code == ErrorCode.UNKNOWN_TOPIC_ID and request.version < BY_ID_SINCE:
         answer.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -121,7 +121,11 @@ def downgrade(
     for one in classic.members.values():
         one.assignment = assignment_bytes(targets[one.member_id], one.protocols[classic.protocol_name], image)
     renamed = {predecessor.member_id: joining.member_id} if joining is not None and predecessor is not None else {}
+    if needs_rebalance:
+        # Another coordinator knows nothing of the rebalance: to it, members that have not begun it must be of the past.
+        classic.generation += 1
     records = [*group_tombstones(group, renamed), metadata_record(classic)]
+    classic.generation = group.epoch
     return Downgrade(classic, needs_rebalance), records
 
 
@@ -173,11 +177,12 @@ def _read_assignment(data: bytes, classic: Group, image: Image) -> Target:
             "an unsupported custom assignor is in use. Please refer to the documentation or switch to a default "
             "assignor before re-attempting the upgrade.",
         )
-    return {
-        image.topics[one.topic].topic_id: tuple(sorted(dict.fromkeys(one.partitions)))
-        for one in assignment.assigned_partitions
-        if one.topic in image.topics and one.partitions
-    }
+    partitions: dict[bytes, dict[int, None]] = {}
+    for one in assignment.assigned_partitions:
+        # A client may name a topic more than once.
+        if one.topic in image.topics and one.partitions:
+            partitions.setdefault(image.topics[one.topic].topic_id, {}).update(dict.fromkeys(one.partitions))
+    return {topic_id: tuple(sorted(indexes)) for topic_id, indexes in partitions.items()}
 
 
 def _check_owners(members: Sequence[ConsumerGroupMember]) -> None:

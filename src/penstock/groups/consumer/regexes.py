@@ -102,7 +102,8 @@ def needs_refresh(
     if not has_new_regex and not len(group.regexes):
         return False
     last = next(iter(group.resolved.values()), None)
-    if last is not None and now_ms <= last.timestamp_ms + MIN_REFRESH_INTERVAL_MS:
+    # Where the clock was set back the last time lies ahead, and nobody knows how long ago it was.
+    if last is not None and last.timestamp_ms <= now_ms <= last.timestamp_ms + MIN_REFRESH_INTERVAL_MS:
         return False
     count = _count_after(group, old, new)
     is_due = (
@@ -110,7 +111,7 @@ def needs_refresh(
         or count != len(group.resolved)
         or last is None
         or last.version < new_topics_at
-        or now_ms > last.timestamp_ms + interval_ms
+        or not last.timestamp_ms <= now_ms <= last.timestamp_ms + interval_ms
     )
     return is_due and count > 0
 

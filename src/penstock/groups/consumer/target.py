@@ -35,7 +35,9 @@ def is_due(group: ConsumerGroup, epoch: int, interval_ms: int, now_ms: int) -> b
     if group.assignment_epoch >= epoch:
         return False
     last_ms = group.assignment_timestamp_ms
-    return not last_ms or not interval_ms or now_ms >= last_ms + interval_ms
+    # Where the clock was set back the last time lies ahead, and nobody knows how long ago it was.
+    is_recent = last_ms <= now_ms < last_ms + interval_ms
+    return not last_ms or not is_recent
 
 
 def new_target(

@@ -107,6 +107,18 @@ def test_members_that_come_in_a_short_time_share_one_assignment() -> None:
     assert coordinator.group.assignment_epoch == 3
 
 
+def test_a_clock_that_was_set_back_keeps_no_group_from_its_next_assignment() -> None:
+    coordinator = coordinator_with(4, ConsumerGroupSettings())
+    coordinator.beat("m", 0, "a")
+    coordinator.now_ms -= 3_600_000
+    coordinator.restart()
+    coordinator.beat("n", 0, "a")
+    assert coordinator.group.assignment_epoch == 3
+    # From here on it is as always.
+    coordinator.beat("o", 0, "a")
+    assert coordinator.group.assignment_epoch == 3
+
+
 def test_a_group_can_have_times_of_its_own_within_what_the_broker_allows() -> None:
     coordinator = coordinator_with(2, ConsumerGroupSettings())
     coordinator.configs[GROUP] = {

@@ -6,6 +6,7 @@ from penstock.groups.consumer import ConsumerGroupSettings, GroupState, Interval
 from penstock.groups.group import State
 from penstock.groups.records import GroupMetadataKey
 from penstock.model.errors import ErrorCode
+from penstock.protocol.messages.consumer_protocol import AssignedTopic, ConsumerProtocolAssignment, encode_assignment
 from tests.unit.groups.consumer.classic_harness import (
     SESSION_MS,
     assigned,
@@ -62,6 +63,15 @@ def test_a_classic_group_is_brought_over_by_the_first_member_of_the_new_protocol
     before = state_of(coordinator.groups)
     coordinator.restart()
     assert state_of(coordinator.groups) == before
+
+
+def test_a_topic_that_an_assignment_names_twice_is_brought_over_whole(coordinator: Coordinator) -> None:
+    topics = [AssignedTopic(topic="a", partitions=[index]) for index in (2, 0)]
+    data = encode_assignment(ConsumerProtocolAssignment(assigned_partitions=topics))
+    classic_group(coordinator, {"c": data}, "a")
+    coordinator.beat("m", 0, "a")
+    (part,) = coordinator.group.members["c"].assigned.values()
+    assert sorted(part) == [0, 2]
 
 
 def test_its_members_keep_their_session_timeouts(coordinator: Coordinator) -> None:
@@ -144,7 +154,8 @@ def test_a_group_goes_back_when_the_last_member_of_the_new_protocol_leaves(coord
     assert (member.session_timeout_ms, assigned(member.assignment)) == (SESSION_MS, {"a": [0, 1]})
     coordinator.restart()
     assert not coordinator.groups.groups
-    assert coordinator.classic[GROUP].generation == 5
+    # Whoever has not joined again is of the past for a coordinator that does not know of the rebalance.
+    assert coordinator.classic[GROUP].generation == 6
 
 
 def test_it_goes_back_too_when_that_members_session_ends(coordinator: Coordinator) -> None:
@@ -197,6 +208,19 @@ def test_the_last_static_member_takes_its_group_back_with_it(coordinator: Coordi
     assert assigned(member.assignment) == {"a": [0, 1, 2, 3]}
     coordinator.restart()
     assert not coordinator.groups.groups
+
+
+def test_it_takes_it_back_with_a_rebalance_if_others_wait_for_what_it_had(coordinator: Coordinator) -> None:
+    coordinator.beat("m", 0, "a", instance_id="one")
+    assert join(coordinator, "c", "a").generation_id == 3
+    assert assigned(sync(coordinator, "c", 3).assignment) == {}
+    assert coordinator.assigned(coordinator.beat("m", 2, instance_id="one")) == {"a": [0, 1]}
+    joined = join(coordinator, "", "a", instance="one")
+    (downgrade,) = coordinator.downgrades
+    assert downgrade.needs_rebalance
+    parts = [assigned(member.assignment) for member in downgrade.group.members.values()]
+    assert sorted(index for part in parts for index in part["a"]) == [0, 1, 2, 3]
+    assert joined.generation_id == downgrade.group.generation == 3
 
 
 def test_it_takes_it_back_with_a_rebalance_if_it_wants_something_else(coordinator: Coordinator) -> None:

@@ -94,6 +94,17 @@ def test_topics_that_come_are_found_but_not_more_often_than_every_ten_seconds(co
     assert coordinator.assigned(coordinator.beat("m", 2)) == {"x1": [0], "x2": [0], "x3": [0]}
 
 
+def test_topics_are_found_also_when_the_clock_was_set_back(coordinator: Coordinator) -> None:
+    join(coordinator, "x.*")
+    coordinator.beat("m", 1)
+    coordinator.now_ms -= 3_600_000
+    coordinator.restart()
+    coordinator.topic("x3", 1)
+    coordinator.beat("m", 2)
+    assert topics_of(coordinator, "x.*") == ("x1", "x2", "x3")
+    assert coordinator.group.resolved["x.*"].timestamp_ms == coordinator.now_ms
+
+
 def test_all_is_looked_at_again_from_time_to_time(coordinator: Coordinator) -> None:
     join(coordinator, "x.*")
     coordinator.beat("m", 1)
