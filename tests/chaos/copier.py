@@ -1,12 +1,14 @@
-"""A process that copies records exactly once: `python -m tests.chaos.copier CLIENT BOOTSTRAP SOURCE TARGET NUMBER OF SIZE`.
+"""A process that copies records exactly once: `python -m tests.chaos.copier CLIENT BOOTSTRAP SOURCE TARGET ...`.
 
-It consumes, produces to the partition of the same number, and commits its offsets in the same transaction. It runs until
-it is killed; whatever fails, it begins anew with the same transactional id.
+It consumes, produces to the partition of the same number, and commits its offsets in the same transaction. It runs
+until it is killed; whatever fails, it begins anew with the same transactional id. Who is stuck ends itself.
 """
 
 import asyncio
+import faulthandler
 import logging
 import sys
+import time
 from collections.abc import Iterable
 from typing import Any, Protocol
 
@@ -25,6 +27,9 @@ SESSION_TIMEOUT_MS = 2_000
 HEARTBEAT_INTERVAL_MS = 200
 TRANSACTION_TIMEOUT_MS = 10_000
 POLL_SECONDS = 0.1
+STUCK_SECONDS = 10
+"""Two clients may wait for ever when the broker goes away under them: librdkafka in send_offsets_to_transaction (its
+issue 5456), and kafka-python, which forgets a request to the coordinator if it cannot connect just then."""
 
 Found = dict[int, list[tuple[int, bytes]]]
 """Offsets and values, by partition."""
@@ -171,12 +176,14 @@ def copy(client: str, bootstrap: str, source: str, target: str, number: int, of:
                 found = reader.poll(size)
                 if not found:
                     continue
+                faulthandler.dump_traceback_later(STUCK_SECONDS, exit=True)
                 producer.begin()
                 for index, records in found.items():
                     producer.send(target, index, *(value for _, value in records))
                 offsets = {(source, index): records[-1][0] + 1 for index, records in found.items()}
                 producer.send_offsets(offsets, reader.group)
                 producer.commit()
+                faulthandler.cancel_dump_traceback_later()
         finally:
             reader.close()
     finally:
@@ -192,7 +199,10 @@ def main(client: str, bootstrap: str, source: str, target: str, *numbers: str) -
         try:
             copy(client, bootstrap, source, target, number, of, size)
         except FAILURES as error:
+            faulthandler.cancel_dump_traceback_later()
             print(repr(error), file=sys.stderr, flush=True)
+            # Mostly the broker is away, and knocking at its door all the time would keep it from coming back.
+            time.sleep(POLL_SECONDS)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,13 @@
-"""How handlers ask a group's coordinator: the reply at once where it is there, else as soon as it counts."""
+"""How handlers ask a group's coordinator."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+from penstock.broker.asking import reply_of
 from penstock.broker.coordinators import Operation
 from penstock.broker.route import Request
 from penstock.groups import GroupMachine
-from penstock.model.errors import ErrorCode, KafkaError
+from penstock.model.errors import ErrorCode
 
 Response = TypeVar("Response")
 
@@ -20,18 +20,4 @@ def ask(
     refuse: Callable[[ErrorCode], Response],
 ) -> Response | Awaitable[Response]:
     """`answer` makes a response of what the coordinator says, `refuse` of there being nobody to say it."""
-    try:
-        future = request.broker.groups.submit(group_id, operation)
-        # A task for each heartbeat would cost more than the heartbeat.
-        return answer(future.result()) if future.done() else _later(future, answer, refuse)
-    except KafkaError as error:
-        return refuse(error.code)
-
-
-async def _later(
-    future: "asyncio.Future[Any]", answer: Callable[[Any], Response], refuse: Callable[[ErrorCode], Response]
-) -> Response:
-    try:
-        return answer(await future)
-    except KafkaError as error:
-        return refuse(error.code)
+    return reply_of(request.broker.groups, group_id, operation, answer, refuse)

@@ -62,12 +62,12 @@ class MarkerSender:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
 
-    async def send(self, work: MarkerWork, coordinator_epoch: int, complete: Callable[[Marker], None]) -> None:
+    async def send(
+        self, work: MarkerWork, coordinator_epoch: int, complete: Callable[[Sequence[Marker]], None]
+    ) -> None:
         left = dict(work.by_partition())
         waiting = {marker.transactional_id: len(marker.partitions) for marker in work.markers}
-        for marker in work.markers:
-            if not marker.partitions:
-                complete(marker)
+        complete([marker for marker in work.markers if not marker.partitions])
         while left:
             for (topic, index), markers in list(left.items()):
                 if not await self._write(topic, index, markers, coordinator_epoch):
@@ -75,8 +75,7 @@ class MarkerSender:
                 del left[topic, index]
                 for marker in markers:
                     waiting[marker.transactional_id] -= 1
-                    if not waiting[marker.transactional_id]:
-                        complete(marker)
+                complete([marker for marker in markers if not waiting[marker.transactional_id]])
             if left:
                 await asyncio.sleep(RETRY_SECONDS)
 

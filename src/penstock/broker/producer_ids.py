@@ -31,9 +31,14 @@ class ProducerIds:
                 self._end = self._next + block.producer_id_len
             return self._take()
 
+    @property
+    def has_one(self) -> bool:
+        """Whether one is at hand."""
+        return self._returned is not None or self._next != self._end
+
     async def reserve(self) -> None:
         """See to it that one is at hand."""
-        if self._returned is None and self._next == self._end:
+        if not self.has_one:
             self._returned = await self.allocate()
 
     def at_hand(self) -> int:

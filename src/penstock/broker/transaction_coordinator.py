@@ -1,7 +1,7 @@
 """The coordinators of transactions: one for each partition of `__transaction_state` that this broker leads."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from penstock.broker.coordinators import Coordinator, HostedShard
@@ -13,8 +13,8 @@ from penstock.transactions.records import decode, encode
 from penstock.world.clock import Clock
 from penstock.world.disk import AsyncDisk
 
-SendMarkers: TypeAlias = Callable[[MarkerWork, int, Callable[[Marker], None]], Coroutine[Any, Any, None]]
-"""Writes markers with the epoch of the coordinator that decided, and says of each when all its partitions have it."""
+SendMarkers: TypeAlias = Callable[[MarkerWork, int, Callable[[Sequence[Marker]], None]], Coroutine[Any, Any, None]]
+"""Writes markers with the epoch of the coordinator that decided, and says which ones all their partitions have now."""
 
 
 class TransactionCoordinator(Coordinator[TransactionMachine]):
@@ -40,7 +40,7 @@ class TransactionCoordinator(Coordinator[TransactionMachine]):
             super().deliver(token, reply, shard)
         elif isinstance(reply, MarkerWork):
             assert self.send_markers is not None
-            sending = self.send_markers(reply, shard.leader_epoch, lambda marker: self._complete(marker, shard))
+            sending = self.send_markers(reply, shard.leader_epoch, lambda markers: self._complete(markers, shard))
             task = asyncio.get_running_loop().create_task(sending)
             self._sending[task] = shard
             task.add_done_callback(lambda done: self._sending.pop(done, None))
@@ -50,7 +50,7 @@ class TransactionCoordinator(Coordinator[TransactionMachine]):
             task.cancel()
         super().close()
 
-    def _complete(self, marker: Marker, shard: HostedShard[TransactionMachine]) -> None:
-        if shard.is_serving:
+    def _complete(self, markers: Sequence[Marker], shard: HostedShard[TransactionMachine]) -> None:
+        if markers and shard.is_serving:
             now_ms = self.now_ms()
-            shard.run(lambda machine: machine.markers_written(marker.transactional_id, marker.producer_epoch, now_ms))
+            shard.run(lambda machine: machine.all_markers_written(markers, now_ms))

@@ -42,12 +42,16 @@ def coordinator_partition(identifier: str, partition_count: int) -> int:
 
 def java_string_hash(text: str) -> int:
     """Java's String.hashCode, which runs over UTF-16 code units."""
-    # Lone surrogates are legal in a Java string, so they hash rather than fail.
-    encoded = text.encode("utf-16-le", "surrogatepass")
     value = 0
-    for unit in unpack_from(f"<{len(encoded) // 2}H", encoded):
+    for unit in text.encode() if text.isascii() else _code_units(text):
         value = 31 * value + unit & _MASK
     return _signed(value)
+
+
+def _code_units(text: str) -> tuple[int, ...]:
+    # Lone surrogates are legal in a Java string, so they hash rather than fail.
+    encoded = text.encode("utf-16-le", "surrogatepass")
+    return unpack_from(f"<{len(encoded) // 2}H", encoded)
 
 
 def uuid_to_text(raw: bytes) -> str:

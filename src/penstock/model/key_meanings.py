@@ -117,6 +117,25 @@ BROKER_MEANINGS: dict[str, str] = {
     "producer.id.expiration.ms": "How long a silent producer is remembered.",
     "queued.max.request.bytes": "How much requests may hold in memory before reading stops; -1 is without limit.",
     "socket.request.max.bytes": "A larger request closes its connection.",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": (
+        "How often transactions are looked for that have been open for longer than their timeout."
+    ),
+    "transaction.max.timeout.ms": "The longest timeout that a producer may ask for (INVALID_TRANSACTION_TIMEOUT).",
+    "transaction.partition.verification.enable": (
+        "Whether a transaction's coordinator is asked before its first records in a partition are taken; for clients "
+        "that leave adding partitions to the broker it always is."
+    ),
+    "transaction.remove.expired.transaction.cleanup.interval.ms": (
+        "How often transactional ids are looked for that nobody has used for long."
+    ),
+    "transaction.state.log.load.buffer.size": "How much is read at once when a coordinator loads its transactions.",
+    "transaction.state.log.min.isr": "The `min.insync.replicas` of `__transaction_state` when it is made.",
+    "transaction.state.log.num.partitions": "Partitions of `__transaction_state` when it is made.",
+    "transaction.state.log.replication.factor": (
+        "Replicas of `__transaction_state` when it is made; at most one a broker."
+    ),
+    "transaction.state.log.segment.bytes": "The segment size of `__transaction_state` when it is made.",
+    "transactional.id.expiration.ms": "How long a transactional id that nobody uses is remembered.",
     "zookeeper.connect": "Chooses the coordinator: `zookeeper://` and this; without it the coordinator is local.",
 }
 

@@ -119,6 +119,8 @@ def write_tags(
         tags = sorted([*tags, *unknown.items()])
     write(uvarint(len(tags)))
     for tag, value in tags:
-        write(uvarint(tag))
-        write(uvarint(len(value)))
+        size = len(value)
+        # Nearly all are small, and a call costs more than what it does.
+        write(SMALL[tag] if tag < 128 else uvarint(tag))
+        write(SMALL[size] if size < 128 else uvarint(size))
         write(value)

@@ -1,5 +1,6 @@
 """What producers know of their transactions, and what readers of committed records may therefore see."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -212,7 +213,7 @@ def check_offset(books: Books, transactional_id: str, label: str, asked_s: float
             raise CheckFailed(f"the offset of {attempt.name} was committed, and {label!r} is read")
 
 
-def check_whole(books: Books, views: list[PartitionView], labels: dict[str, str]) -> None:
+def check_whole(books: Books, views: list[PartitionView], labels: Mapping[str, str | None]) -> None:
     """Everything is over and was read from the beginning: each transaction is there as a whole or not at all."""
     last: dict[str, str] = {}
     for attempt in books.attempts.values():

@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from penstock.model.errors import ErrorCode
 from penstock.protocol.messages.group_commit import GroupCommitMember, GroupCommitRequest
@@ -47,7 +48,7 @@ class Instance:
         books: Books,
         chance: random.Random,
         plan: Plan,
-        before_decision: Callable[[], None],
+        before_decision: Callable[[int], None],
     ) -> None:
         self.plan = plan
         self.must_stop = False
@@ -59,7 +60,7 @@ class Instance:
         self._before_decision = before_decision
         self._offset = 0
         self._producers = [
-            TransactionalProducer(Caller(world, *broker), books, chance, plan.name, transactional_id, style)
+            TransactionalProducer(partial(Caller, world, *broker), books, chance, plan.name, transactional_id, style)
             for transactional_id, style in zip(plan.transactional_ids, plan.styles)
         ]
 
@@ -104,7 +105,7 @@ class Instance:
         )
 
     async def _commit(self) -> None:
-        self._before_decision()
+        self._before_decision(len(self._producers))
         if len(self._producers) == 1:
             await self._producers[0].end(commits=True)
         else:
@@ -133,7 +134,7 @@ class Instance:
             sent_s = asyncio.get_running_loop().time()
             # The order does not matter to who recognises a request again.
             self._chance.shuffle(members)
-            reply = await self._caller.ask(GroupCommitRequest(members=members), 0, CALL_SECONDS)
+            reply = await self._caller.ask(GroupCommitRequest(members=members), 0, self._chance.choice(CALL_SECONDS))
             code = None if reply is None else ErrorCode(reply.error_code)
             if code is ErrorCode.NONE:
                 break

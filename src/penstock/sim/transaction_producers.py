@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +24,9 @@ from penstock.sim.storm import Caller
 from penstock.sim.transaction_checkers import Attempt, Books, Claim, Fate
 
 TOPIC = "ledger"
-CALL_SECONDS = 1.0
+CALL_SECONDS = (0.2, 1.0)
+"""How long somebody waits for an answer; who waits less than a late message takes is overtaken by it."""
+LATE_SECONDS = 1.5
 TRIES = 8
 """Of what can be given up: the transaction is aborted then."""
 MAX_EPOCH = 2**15 - 1
@@ -78,7 +81,13 @@ class TransactionalProducer:
     """Keeps to the protocol; where that of the classic flow is open to late messages, it takes a new epoch."""
 
     def __init__(
-        self, caller: Caller, books: Books, chance: random.Random, owner: str, transactional_id: str, style: Style
+        self,
+        connect: Callable[[], Caller],
+        books: Books,
+        chance: random.Random,
+        owner: str,
+        transactional_id: str,
+        style: Style,
     ) -> None:
         self.transactional_id = transactional_id
         self.owner = owner
@@ -87,13 +96,15 @@ class TransactionalProducer:
         self.attempt: Attempt | None = None
         self.was_unheard = False
         """A request went without an answer since the epoch was given, so it may come at any time."""
-        self._caller = caller
+        self._connect = connect
+        self._caller = connect()
         self._books = books
         self._chance = chance
         self._claim: Claim | None = None
         self._began_s: float | None = None
         self._sequences: dict[int, int] = {}
         self._added: dict[int, None] = {}
+        self._late: list[asyncio.Task[None]] = []
 
     @property
     def group_id(self) -> str:
@@ -110,7 +121,7 @@ class TransactionalProducer:
                 producer_id=self.producer_id if goes_on else -1,
                 producer_epoch=self.producer_epoch if goes_on else -1,
             )
-            reply = await self._caller.ask(request, 5, CALL_SECONDS)
+            reply = await self._caller.ask(request, 5, self._chance.choice(CALL_SECONDS))
             code = None if reply is None else ErrorCode(reply.error_code)
             if code not in MAY_HAVE_HAPPENED and reply is not None:
                 claim.answered_s = _now_s()
@@ -145,7 +156,7 @@ class TransactionalProducer:
             request = ProduceRequest(
                 transactional_id=self.transactional_id, acks=-1, timeout_ms=1_000, topic_data=[topic]
             )
-            reply = await self._ask(request, self.style.produce)
+            reply = await self._ask_in_transaction(request, self.style.produce)
             for one in [] if reply is None else reply.responses[0].partition_responses:
                 if self._learn(one.error_code, sent_s, "a record"):
                     count = batches.pop(one.index)[1]
@@ -163,7 +174,7 @@ class TransactionalProducer:
         """Of a group that nobody else commits for; the transaction's name goes with it."""
         assert self.attempt is not None
         self.attempt.has_offsets = True
-        identity = {
+        identity: dict[str, Any] = {
             "transactional_id": self.transactional_id,
             "producer_id": self.producer_id,
             "producer_epoch": self.producer_epoch,
@@ -281,7 +292,7 @@ class TransactionalProducer:
     async def _repeat(self, request: Any, version: int, code_of: Any, what: str) -> None:
         for _ in range(TRIES):
             sent_s = self._send()
-            reply = await self._ask(request, version)
+            reply = await self._ask_in_transaction(request, version)
             if reply is not None and self._learn(code_of(reply), sent_s, what):
                 return
             await asyncio.sleep(RETRY_SECONDS)
@@ -289,9 +300,29 @@ class TransactionalProducer:
         raise MustAbort
 
     async def _ask(self, request: Any, version: int) -> Any:
-        reply = await self._caller.ask(request, version, CALL_SECONDS)
+        seconds = self._chance.choice(CALL_SECONDS)
+        if self._chance.random() < 0.02:
+            self._late.append(asyncio.get_running_loop().create_task(self._send_late(request, version)))
+            await asyncio.sleep(seconds)
+            self.was_unheard = True
+            return None
+        reply = await self._caller.ask(request, version, seconds)
         if reply is None:
             self.was_unheard = True
+        return reply
+
+    async def _send_late(self, request: Any, version: int) -> None:
+        """The network keeps a message for so long that its sender, on other connections, is ahead of it."""
+        await asyncio.sleep(self._chance.random() * LATE_SECONDS)
+        caller = self._connect()
+        await caller.ask(request, version)
+        caller.close()
+
+    async def _ask_in_transaction(self, request: Any, version: int) -> Any:
+        """Who gets no answer may have no patience: the transaction's end may then overtake what is on its way."""
+        reply = await self._ask(request, version)
+        if reply is None and self._chance.random() < 0.4:
+            raise MustAbort
         return reply
 
     def _send(self) -> float:

@@ -30,7 +30,7 @@ MEMBERS = 3
 STATE_PARTITIONS = 3
 HOSTS_EACH = 2
 ROUNDS = 2
-STEPS = 25
+STEPS = 16
 ON_THE_WIRE_SECONDS = 1.0
 LATE_US = (50_000, 900_000)
 TIMEOUTS_MS = (2_000, 4_000, 6_000)
@@ -124,10 +124,11 @@ class _Scenario:
     async def _storm(self) -> None:
         actions: list[tuple[int, Callable[[], None]]] = [
             (6, self._start_somebody),
-            (3, self._start_rival),
+            (5, self._start_rival),
             (3, self._pause_somebody),
             (2, self._kill_somebody),
             (5, self._disturb_link),
+            (5, self._delay),
             (4, self._calm),
             (1, self._disturb_disk),
             (2, self._arm_crash),
@@ -200,6 +201,16 @@ class _Scenario:
                 network.link(host, BROKER).latency_us = self._chance.choice((LATENCY_US, LATE_US))
                 network.link(BROKER, host).latency_us = LATE_US
 
+    def _delay(self) -> None:
+        """For a moment everything is late; what is sent after that, on another connection, arrives first."""
+        for host in [host for role in self._roles for host in role.living]:
+            self._simulation.network.link(host, BROKER).latency_us = LATE_US
+            self._simulation.loop.call_later(self._chance.random() * 0.3, self._speed_up, host)
+
+    def _speed_up(self, host: str) -> None:
+        self._simulation.network.link(host, BROKER).latency_us = LATENCY_US
+        self._simulation.network.link(BROKER, host).latency_us = LATENCY_US
+
     def _disturb_disk(self) -> None:
         if (BROKER, PORT) not in self._simulation.network.listeners:
             # A node that cannot write may refuse to start.
@@ -218,23 +229,22 @@ class _Scenario:
         file_system.faults.fail_randomly("append", 0.0)
         self._simulation.network.heal_all()
         for host in [READER, *(host for role in self._roles for host in role.instances)]:
-            self._simulation.network.link(host, BROKER).latency_us = LATENCY_US
-            self._simulation.network.link(BROKER, host).latency_us = LATENCY_US
+            self._speed_up(host)
 
     # The broker
 
     def _start_broker(self) -> None:
         self._simulation.start(BROKER, lambda world: _serve(world, self._flush_messages))
 
-    def _before_decision(self) -> None:
-        """Somebody is about to ask for a commit: the moment at which a crash does most."""
-        if self._is_stormy and self._chance.random() < 0.03:
+    def _before_decision(self, transactions: int) -> None:
+        """Somebody is about to ask for a commit: the moment at which a crash does most, and most to several."""
+        if self._is_stormy and self._chance.random() < 0.02 * transactions**2:
             self._arm_crash()
 
     def _arm_crash(self) -> None:
         """End the broker between two of its next disk operations."""
         power_loss = self._flush_messages == 1 and self._chance.random() < 0.6
-        operations = self._chance.choice((self._chance.randrange(10), self._chance.randrange(60)))
+        operations = self._chance.choice((self._chance.randrange(10), self._chance.randrange(40)))
         self._simulation.crash_at(BROKER, disk_operations=operations, power_loss=power_loss)
 
     async def _revive(self) -> None:
@@ -301,6 +311,10 @@ class _Scenario:
                 raise CheckFailed(f"{living} cannot end their transactions in {ENDING_SECONDS} s")
             await self._pass(0.2)
             self._calm()
+        for _, host in hosts:
+            # What it has not sent until now it never will.
+            if self._simulation.machine(host).processes:
+                self._simulation.crash(host, power_loss=False)
         # A crash that was ordered and has not come yet would come at the next write.
         self._simulation.machine(BROKER).file_system.faults.call_off()
         await self._pass(ON_THE_WIRE_SECONDS)

@@ -5,7 +5,7 @@ from enum import Enum
 
 from penstock.model.errors import ErrorCode
 from penstock.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from penstock.transactions.records import NO_EPOCH, NO_PRODUCER_ID
+from penstock.transactions.records import NO_EPOCH, NO_GROUP, NO_PRODUCER_ID
 from penstock.transactions.settings import EPOCH_BUMP_VERSION
 from penstock.transactions.states import DECIDED, State
 from penstock.transactions.transaction import CLASSIC_VERSION, MAX_EPOCH, Transaction
@@ -87,14 +87,19 @@ def end(
 
 
 def prepare(
-    transaction: Transaction, state: State, client_version: int, new_producer_id: Callable[[], int], now_ms: int
+    transaction: Transaction,
+    state: State,
+    client_version: int,
+    new_producer_id: Callable[[], int],
+    now_ms: int,
+    group: bytes = NO_GROUP,
 ) -> Transaction | ErrorCode:
     next_producer_id = NO_PRODUCER_ID
     if client_version >= EPOCH_BUMP_VERSION and transaction.is_exhausted:
         if transaction.producer_epoch == MAX_EPOCH and state is State.PREPARE_COMMIT:
             return ErrorCode.UNKNOWN_SERVER_ERROR
         next_producer_id = new_producer_id()
-    return transaction.prepared(state, client_version, next_producer_id, now_ms)
+    return transaction.prepared(state, client_version, next_producer_id, now_ms, group)
 
 
 def response(known: Transaction | None, decided: Transaction | ErrorCode, version: int, now_ms: int) -> EndTxnResponse:
@@ -123,7 +128,9 @@ def _step(known: Transaction, request: EndTxnRequest) -> Step | ErrorCode:
         return ErrorCode.CONCURRENT_TRANSACTIONS
     wanted = known.state, request.committed
     is_retry = known.was_at(request.producer_id, request.producer_epoch)
-    if is_retry and wanted in STEPS_OF_RETRIES:
+    # What ended in the classic way kept its epoch, so an epoch that is one less is that of an older instance. Apache
+    # takes that for a retry all the same: it confirms what the successor ended, and gives its epoch to the zombie.
+    if is_retry and known.bumps_epoch and wanted in STEPS_OF_RETRIES:
         return STEPS_OF_RETRIES[wanted]
     if known.producer_id != request.producer_id:
         return ErrorCode.PRODUCER_FENCED if is_retry else ErrorCode.INVALID_PRODUCER_ID_MAPPING

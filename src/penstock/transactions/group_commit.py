@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import sha256
 from itertools import chain
 
@@ -54,7 +54,7 @@ def commit_together(
     group = group_of(members)
     known = [transactions.get(member.transactional_id) for member in members]
     if all(one is not None and one.group == group and one.state in COMMITTED for one in known):
-        return committed([one for one in known if one is not None], now_ms)
+        return committed([one for one in known if one is not None])
     ready = [_ready(one, member) for one, member in zip(known, members)]
     if any(isinstance(one, ErrorCode) for one in ready):
         return _refused([one if isinstance(one, ErrorCode) else ErrorCode.NONE for one in ready])
@@ -70,12 +70,10 @@ def group_of(members: Sequence[GroupMember]) -> bytes:
     return digest.digest()[:GROUP_SIZE]
 
 
-def committed(transactions: Sequence[Transaction], now_ms: int) -> GroupOutcome:
+def committed(transactions: Sequence[Transaction]) -> GroupOutcome:
     """The answer for members that are committed, whether their markers are written or not."""
-    final = [one.completed(now_ms) if one.state is State.PREPARE_COMMIT else one for one in transactions]
     return GroupOutcome(
-        ErrorCode.NONE,
-        tuple(MemberOutcome(ErrorCode.NONE, one.producer_id, one.producer_epoch) for one in final),
+        ErrorCode.NONE, tuple(MemberOutcome(ErrorCode.NONE, *one.next_identity) for one in transactions)
     )
 
 
@@ -109,12 +107,12 @@ def _prepare(
     for one in ready:
         # Each ends as its own client would end it: with a new epoch, or in the classic way.
         try:
-            following = prepare(one, State.PREPARE_COMMIT, one.client_version, new_producer_id, now_ms)
+            following = prepare(one, State.PREPARE_COMMIT, one.client_version, new_producer_id, now_ms, group)
         except KafkaError as error:
             following = error.code
         if isinstance(following, ErrorCode):
             return _refused([following if other is one else ErrorCode.NONE for other in ready])
-        decided.append(replace(following, group=group))
+        decided.append(following)
     return decided
 
 

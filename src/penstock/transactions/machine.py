@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from types import MappingProxyType
@@ -18,7 +18,7 @@ from penstock.protocol.messages.list_transactions import ListTransactionsRespons
 from penstock.transactions import adding, ending, initializing
 from penstock.transactions.describing import described, listed
 from penstock.transactions.group_commit import GroupMember, GroupOutcome, commit_together, committed
-from penstock.transactions.markers import MARKERS, MarkerWork
+from penstock.transactions.markers import MARKERS, Marker, MarkerWork
 from penstock.transactions.records import TransactionLogKey
 from penstock.transactions.settings import TransactionSettings
 from penstock.transactions.states import DECIDED, IDLE, State
@@ -198,17 +198,32 @@ class TransactionMachine:
         if isinstance(decided, GroupOutcome):
             self.outbox.answer(token, decided)
             return
-        self.outbox.answer(token, committed(decided, now_ms))
+        self.outbox.answer(token, committed(decided))
         self._follow(decided)
 
     def markers_written(self, transactional_id: str, producer_epoch: int, now_ms: int) -> None:
         """All partitions of a decided transaction have its markers, which are of this epoch."""
-        known = self._transactions.get(transactional_id)
-        if known is None or known.state not in DECIDED or known.producer_epoch != producer_epoch:
-            return
-        self._follow([known.completed(now_ms)])
-        again = Completion(transactional_id, producer_epoch)
-        self.outbox.undo.append(lambda failed_ms: self._timers.set(again, failed_ms + COMPLETION_RETRY_MS))
+        self._complete([(transactional_id, producer_epoch)], now_ms)
+
+    def all_markers_written(self, markers: Sequence[Marker], now_ms: int) -> None:
+        """The same for several, which are completed in one batch."""
+        self._complete([(marker.transactional_id, marker.producer_epoch) for marker in markers], now_ms)
+
+    def _complete(self, written: Sequence[tuple[str, int]], now_ms: int) -> None:
+        completed: list[Transaction] = []
+        for transactional_id, producer_epoch in written:
+            known = self._transactions.get(transactional_id)
+            if known is not None and known.state in DECIDED and known.producer_epoch == producer_epoch:
+                completed.append(known.completed(now_ms))
+        if completed:
+            self._follow(completed)
+            self.outbox.undo.append(partial(self._complete_later, written))
+
+    def _complete_later(self, written: Sequence[tuple[str, int]], failed_ms: int) -> None:
+        """Each for itself: together they may have been too large for a batch."""
+        for transactional_id, producer_epoch in written:
+            again = Completion(transactional_id, producer_epoch)
+            self._timers.set(again, failed_ms + COMPLETION_RETRY_MS)
 
     def describe(self, token: Token, transactional_id: str) -> None:
         """Answers a TransactionState of DescribeTransactions."""
@@ -242,10 +257,9 @@ class TransactionMachine:
             self.outbox.answer(MARKERS, MarkerWork.of(decided))
 
     def _remember_epochs(self, following: Iterable[Transaction], _: int) -> None:
-        """The record does not say what the last epoch was."""
+        """The records do not say what the last epochs were; else what was applied is what was decided."""
         for one in following:
-            applied = self._transactions[one.transactional_id]
-            self._transactions[one.transactional_id] = replace(applied, last_producer_epoch=one.last_producer_epoch)
+            self._transactions[one.transactional_id] = one
 
     def _look_for_aborts(self, now_ms: int) -> None:
         self._timers.set(Upkeep.ABORT_CHECK, now_ms + self._settings.abort_check_interval_ms)

@@ -19,6 +19,9 @@ class State(Enum):
         self.number = number
         self.title = title
 
+    # Each is one object, and Enum's own hash is a function in Python: every step asks several tables.
+    __hash__ = object.__hash__
+
 
 BY_NUMBER = {state.number: state for state in State}
 BY_TITLE = {state.title: state for state in State}

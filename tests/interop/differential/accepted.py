@@ -31,6 +31,7 @@ _STUCK = "Apache never answers a member with an unreadable subscription or a pro
 MEANT: tuple[Accepted, ...] = (
     *_NODES,
     Accepted("ApiVersions", "*", "api_keys[*]", "this API is not served yet", ours=ABSENT),
+    Accepted("ApiVersions", "named software", "api_keys[32000]", "an API of our own", apache=ABSENT),
     Accepted("ApiVersions", "*", "*_features[*]", "the feature belongs to APIs that are not served yet", ours=ABSENT),
     Accepted("Metadata", "null name without id", "*", _CRASHES),
     Accepted("JoinGroup", "*garbage", "*", _STUCK),
@@ -62,6 +63,8 @@ MEANT: tuple[Accepted, ...] = (
     Accepted(_BROKER_CONFIGS, "connections by a wrong list", "responses[*].error_message", _CRASHES),
     Accepted("Produce", "*", "*.error_message", "Apache leaves it to the code; ours says what is wrong", apache="None"),
     Accepted("After a restart", "sequence *", "*.error_message", "as in Produce", apache="None"),
+    Accepted("Transactions", "*records*", "*.error_message", "as in Produce", apache="None"),
+    Accepted("Transactions of strangers", "Produce: *", "*.error_message", "as in Produce", apache="None"),
     Accepted("Produce", "broken: length *", "*.error_message", "the same fault in other words"),
     Accepted("Produce", "broken: codec *", "*.error_code", _CRASHES, apache="-1", ours="76"),
     Accepted("Produce", "null", "*", "Apache never answers; ours refuses"),

@@ -32,6 +32,7 @@ KEY_FIELDS = (
     "node_id",
     "group_id",
     "member_id",
+    "transactional_id",
 )
 """What tells the members of a list apart, the first that they have: most of Apache's lists are in no order."""
 RESOURCE_FIELDS = ("resource_type", "resource_name")
@@ -40,6 +41,7 @@ ORDERED = {"synonyms", "record_errors"}
 MASKED = {
     "throttle_time_ms", "cluster_id", "host", "port", "session_id", "finalized_features_epoch",
     "log_dir", "total_bytes", "usable_bytes", "documentation", "log_append_time_ms",
+    "last_timestamp", "transaction_start_time_ms",
 }  # fmt: skip
 """Compared is only whether there is something: null, nothing, a negative number, or a value."""
 

@@ -26,6 +26,10 @@ class Side(Protocol):
         """Of the topic's first partition."""
         ...
 
+    def identity(self, transactional_id: str) -> tuple[int, int]:
+        """Producer id and epoch that were given last for a transactional id."""
+        ...
+
     def member(self, group: str, case: str) -> str:
         """The id that the case of that name was given when it joined the group."""
         ...
@@ -98,6 +102,9 @@ class Table:
 
     is_about_groups: bool = False
     """Wants the coordinator of groups to be there."""
+
+    is_about_transactions: bool = False
+    """Wants the coordinator of transactions to be there, and that of groups."""
 
     def api_of(self, case: Case) -> ApiKey:
         return self.api if case.api is None else case.api

@@ -21,6 +21,8 @@ READING = {
     ApiKey.DESCRIBE_CLUSTER,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS,
     ApiKey.LIST_CONFIG_RESOURCES,
+    ApiKey.DESCRIBE_TRANSACTIONS,
+    ApiKey.DESCRIBE_PRODUCERS,
 }
 """Asked again while the answers differ: Apache's broker learns a little later what its controller has decided."""
 

@@ -5,6 +5,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
+from penstock.model.errors import ErrorCode
 from penstock.net.channel import Channel, ChannelClosed
 from penstock.protocol.messages.api_versions import ApiVersionsRequest
 from penstock.protocol.messages.create_topics import (
@@ -14,6 +15,8 @@ from penstock.protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 from penstock.protocol.messages.describe_groups import DescribeGroupsRequest
+from penstock.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from penstock.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from penstock.protocol.messages.fetch import FetchResponse
 from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest
 from penstock.protocol.messages.incremental_alter_configs import (
@@ -39,6 +42,7 @@ from tests.interop.differential.answers import (
 )
 from tests.interop.differential.cases import PARTITIONS, AnswerOf, Case, Table
 
+TRANSACTION = 1
 SAFE_DOWNGRADE = 2
 DELETE = 1
 BROKER = 4
@@ -62,6 +66,7 @@ class LiveSide:
         self._channel: Channel | None = None
         self._members: dict[tuple[str, str], str] = {}
         self._member_names: dict[str, str] = {}
+        self._identities: dict[str, tuple[int, int]] = {}
         self._parked: dict[str, tuple[Any, asyncio.Future[Any], Channel]] = {}
 
     def topic_id(self, name: str) -> bytes:
@@ -69,6 +74,9 @@ class LiveSide:
 
     def leader_epoch(self, topic: str) -> int:
         return self._leader_epochs[topic]
+
+    def identity(self, transactional_id: str) -> tuple[int, int]:
+        return self._identities[transactional_id]
 
     def member(self, group: str, case: str) -> str:
         return self._members[group, case]
@@ -88,7 +96,9 @@ class LiveSide:
         created = await self._call(CreateTopicsRequest(topics=topics), 7)
         assert all(one.error_code == 0 for one in created.topics), (self.name, created)
         await self._until(lambda: self._leads(table.topics), "does not lead its topics")
-        if table.is_about_groups:
+        if table.is_about_transactions:
+            await self._until(self._coordinates_transactions, "coordinates no transactions")
+        if table.is_about_groups or table.is_about_transactions:
             await self._until(self._coordinates, "coordinates no groups")
         await self.learn_topics()
 
@@ -129,6 +139,8 @@ class LiveSide:
             return CLOSED if isinstance(error, ChannelClosed) else SILENT
         self._learn(response)
         self._learn_member(case.name, request, response)
+        if isinstance(request, InitProducerIdRequest | EndTxnRequest) and request.transactional_id:
+            await self._follow_transaction(request.transactional_id, response)
         if isinstance(request, CreateTopicsRequest | MetadataRequest):
             await self.learn_topics()
         return self._shown(response)
@@ -189,6 +201,17 @@ class LiveSide:
             self._topic_names.update({one.topic_id: one.name for one in response.topics if any(one.topic_id)})
             self._topic_ids.update({one.name: one.topic_id for one in response.topics if any(one.topic_id)})
 
+    async def _follow_transaction(self, transactional_id: str, response: Any) -> None:
+        """Learn what the producer goes on with, and wait for the markers, which Apache writes in the background."""
+        if isinstance(response, InitProducerIdResponse | EndTxnResponse) and response.producer_id >= 0:
+            self._identities[transactional_id] = response.producer_id, response.producer_epoch
+
+        async def is_settled() -> bool:
+            described = await self._call(DescribeTransactionsRequest(transactional_ids=[transactional_id]), 0)
+            return not described.transaction_states[0].transaction_state.startswith("Prepare")
+
+        await self._until(is_settled, f"does not finish the transaction of {transactional_id}")
+
     async def _until(self, condition: Callable[[], Awaitable[bool]], complaint: str) -> None:
         deadline = time.monotonic() + SETTLE_SECONDS
         while not await condition():
@@ -208,6 +231,12 @@ class LiveSide:
         listed = await self._call(ListGroupsRequest(), 5)
         described = await self._call(DescribeGroupsRequest(groups=["any"]), 5)
         return not (found.coordinators[0].error_code or listed.error_code or described.groups[0].error_code)
+
+    async def _coordinates_transactions(self) -> bool:
+        found = await self._call(FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=["any"]), 6)
+        described = await self._call(DescribeTransactionsRequest(transactional_ids=["any"]), 0)
+        is_there = described.transaction_states[0].error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
+        return is_there and not found.coordinators[0].error_code
 
     async def _gives_producer_ids(self) -> bool:
         answer = await self._call(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000), 4)

@@ -12,6 +12,8 @@ from tests.interop.differential import (
     offset_cases,
     record_cases,
     topic_cases,
+    transaction_admin_cases,
+    transaction_cases,
 )
 
 TABLES = (
@@ -46,4 +48,6 @@ TABLES = (
     *group_cases.TABLES,
     *group_crossing_cases.TABLES,
     *group_offset_cases.TABLES,
+    *transaction_admin_cases.TABLES,
+    *transaction_cases.TABLES,
 )

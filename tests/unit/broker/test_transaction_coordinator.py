@@ -1,7 +1,7 @@
 """The driver of transaction coordinators: decisions become markers; those of a coordinator that was replaced stop."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,19 +26,18 @@ class Partitions:
     """Where markers go: each send waits until it is let on, and knows the epoch it was sent with."""
 
     def __init__(self) -> None:
-        self.sent: list[tuple[MarkerWork, int, Callable[[Marker], None]]] = []
+        self.sent: list[tuple[MarkerWork, int, Callable[[Sequence[Marker]], None]]] = []
         self.cancelled = 0
         self.is_open = asyncio.Event()
 
-    async def send(self, work: MarkerWork, epoch: int, complete: Callable[[Marker], None]) -> None:
+    async def send(self, work: MarkerWork, epoch: int, complete: Callable[[Sequence[Marker]], None]) -> None:
         self.sent.append((work, epoch, complete))
         try:
             await self.is_open.wait()
         except asyncio.CancelledError:
             self.cancelled += 1
             raise
-        for marker in work.markers:
-            complete(marker)
+        complete(work.markers)
 
 
 class Coordinator:
@@ -137,7 +136,7 @@ def test_markers_of_a_coordinator_that_lost_its_place_stop_and_complete_nothing(
         await asyncio.sleep(0)
         assert coordinator.partitions.cancelled == 1
         # A word that was on its way is nothing to the successor, which sends with its own epoch.
-        complete(work.markers[0])
+        complete(work.markers)
         assert coordinator.state() is State.PREPARE_COMMIT
         assert [epoch for _, epoch, _ in coordinator.partitions.sent] == [old_epoch, 2]
         coordinator.inner.close()

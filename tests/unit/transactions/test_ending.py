@@ -276,3 +276,17 @@ def test_markers_are_told_by_partition() -> None:
     assert work.by_partition() == {A: [work.markers[0]], B: [*work.markers]}
     assert work.transactional_ids == ("x", "y")
     assert repr(MARKERS) == "MARKERS"
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_zombie_of_version_2_is_not_taken_for_its_classic_successor(commit: bool) -> None:
+    coordinator = Coordinator()
+    coordinator.init()
+    zombie = coordinator.identity()
+    coordinator.init()
+    assert coordinator.identity() == (zombie[0], zombie[1] + 1)
+    coordinator.add(A, version=3)
+    coordinator.end(commit=commit, version=CLASSIC)
+    coordinator.write_markers()
+    reply = coordinator.end(commit=commit, version=BUMPING, at=zombie)
+    assert (reply.error_code, reply.producer_epoch) == (FENCED, -1)

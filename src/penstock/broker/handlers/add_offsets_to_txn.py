@@ -1,7 +1,10 @@
 """AddOffsetsToTxn v0-4. v2 producers learn that they are fenced (KIP-588), v3 flexible, v4 new errors (KIP-890)."""
 
+from collections.abc import Awaitable
+
+from penstock.broker.asking import reply_of
 from penstock.broker.route import Request
-from penstock.model.errors import ErrorCode, KafkaError
+from penstock.model.errors import ErrorCode
 from penstock.model.topics import CONSUMER_OFFSETS
 from penstock.protocol.api import ApiKey, stable_versions
 from penstock.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -13,24 +16,29 @@ NEWEST_CLASSIC_ADD = 3
 """Of AddPartitionsToTxn: who names a group first is a client of the classic flow."""
 
 
-async def handle(message: AddOffsetsToTxnRequest, request: Request) -> AddOffsetsToTxnResponse:
+def handle(
+    message: AddOffsetsToTxnRequest, request: Request
+) -> AddOffsetsToTxnResponse | Awaitable[AddOffsetsToTxnResponse]:
     broker = request.broker
     index = broker.groups.partition_of(message.group_id)
     if index < 0:
-        return AddOffsetsToTxnResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    try:
-        code: ErrorCode = await broker.transactions.submit(
+        return _answered(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return reply_of(
+        broker.transactions,
+        message.transactional_id,
+        lambda machine, token, now_ms: machine.add_partitions(
+            token,
             message.transactional_id,
-            lambda machine, token, now_ms: machine.add_partitions(
-                token,
-                message.transactional_id,
-                message.producer_id,
-                message.producer_epoch,
-                [(CONSUMER_OFFSETS, index)],
-                min(request.version, NEWEST_CLASSIC_ADD),
-                now_ms,
-            ),
-        )
-    except KafkaError as error:
-        code = error.code
+            message.producer_id,
+            message.producer_epoch,
+            [(CONSUMER_OFFSETS, index)],
+            min(request.version, NEWEST_CLASSIC_ADD),
+            now_ms,
+        ),
+        _answered,
+        _answered,
+    )
+
+
+def _answered(code: ErrorCode) -> AddOffsetsToTxnResponse:
     return AddOffsetsToTxnResponse(error_code=code)

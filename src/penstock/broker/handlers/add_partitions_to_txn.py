@@ -1,9 +1,10 @@
 """AddPartitionsToTxn v0-5. v2 fenced producers learn it (KIP-588), v3 flexible, v4 by brokers, in bulk (KIP-890)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+from penstock.broker.asking import reply_of
 from penstock.broker.route import Request
-from penstock.model.errors import ErrorCode, KafkaError
+from penstock.model.errors import ErrorCode
 from penstock.model.topics import INTERNAL_TOPICS
 from penstock.protocol.api import ApiKey, stable_versions
 from penstock.protocol.messages.add_partitions_to_txn import (
@@ -24,33 +25,47 @@ BY_BROKERS_SINCE = 4
 Codes = Mapping[tuple[str, int], ErrorCode]
 
 
-async def handle(message: AddPartitionsToTxnRequest, request: Request) -> AddPartitionsToTxnResponse:
+def handle(
+    message: AddPartitionsToTxnRequest, request: Request
+) -> AddPartitionsToTxnResponse | Awaitable[AddPartitionsToTxnResponse]:
     if request.version >= BY_BROKERS_SINCE:
-        results = [
-            AddPartitionsToTxnResult(
-                transactional_id=one.transactional_id, topic_results=_results(one.topics, await _add(one, request))
-            )
-            for one in message.transactions
-        ]
-        return AddPartitionsToTxnResponse(results_by_transaction=results)
+        return _add_each(message, request)
     wanted = AddPartitionsToTxnTransaction(
         transactional_id=message.v3_and_below_transactional_id,
         producer_id=message.v3_and_below_producer_id,
         producer_epoch=message.v3_and_below_producer_epoch,
         topics=message.v3_and_below_topics,
     )
-    return AddPartitionsToTxnResponse(
-        results_by_topic_v3_and_below=_results(wanted.topics, await _add(wanted, request))
-    )
+
+    def answer(codes: Codes) -> AddPartitionsToTxnResponse:
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_results(wanted.topics, codes))
+
+    codes = _add(wanted, request)
+    return _answer_later(codes, answer) if isinstance(codes, Awaitable) else answer(codes)
 
 
-async def _add(wanted: AddPartitionsToTxnTransaction, request: Request) -> Codes:
+async def _answer_later(
+    codes: Awaitable[Codes], answer: Callable[[Codes], AddPartitionsToTxnResponse]
+) -> AddPartitionsToTxnResponse:
+    return answer(await codes)
+
+
+async def _add_each(message: AddPartitionsToTxnRequest, request: Request) -> AddPartitionsToTxnResponse:
+    results = []
+    for one in message.transactions:
+        codes = _add(one, request)
+        topics = _results(one.topics, await codes if isinstance(codes, Awaitable) else codes)
+        results.append(AddPartitionsToTxnResult(transactional_id=one.transactional_id, topic_results=topics))
+    return AddPartitionsToTxnResponse(results_by_transaction=results)
+
+
+def _add(wanted: AddPartitionsToTxnTransaction, request: Request) -> Codes | Awaitable[Codes]:
     partitions = [(topic.name, index) for topic in wanted.topics for index in topic.partitions]
     refusals = _refusals(partitions, request)
     if refusals:
         # All are added, or none: the others are not looked at.
         return {one: refusals.get(one, ErrorCode.OPERATION_NOT_ATTEMPTED) for one in partitions}
-    return await _ask(wanted, partitions, request)
+    return _ask(wanted, partitions, request)
 
 
 def _refusals(partitions: Sequence[tuple[str, int]], request: Request) -> Codes:
@@ -66,24 +81,33 @@ def _refusals(partitions: Sequence[tuple[str, int]], request: Request) -> Codes:
     return refusals
 
 
-async def _ask(wanted: AddPartitionsToTxnTransaction, partitions: Sequence[tuple[str, int]], request: Request) -> Codes:
+def _ask(
+    wanted: AddPartitionsToTxnTransaction, partitions: Sequence[tuple[str, int]], request: Request
+) -> Codes | Awaitable[Codes]:
     producer = wanted.transactional_id, wanted.producer_id, wanted.producer_epoch
-    try:
-        if wanted.verify_only:
-            codes: Codes = await request.broker.transactions.submit(
-                wanted.transactional_id,
-                lambda machine, token, _: machine.verify_partitions(token, *producer, partitions),
-            )
-            return codes
-        code: ErrorCode = await request.broker.transactions.submit(
+
+    def same_for_all(code: ErrorCode) -> Codes:
+        return dict.fromkeys(partitions, code)
+
+    if wanted.verify_only:
+        return reply_of(
+            request.broker.transactions,
             wanted.transactional_id,
-            lambda machine, token, now_ms: machine.add_partitions(
-                token, *producer, partitions, request.version, now_ms
-            ),
+            lambda machine, token, _: machine.verify_partitions(token, *producer, partitions),
+            _told,
+            same_for_all,
         )
-    except KafkaError as error:
-        code = error.code
-    return dict.fromkeys(partitions, code)
+    return reply_of(
+        request.broker.transactions,
+        wanted.transactional_id,
+        lambda machine, token, now_ms: machine.add_partitions(token, *producer, partitions, request.version, now_ms),
+        same_for_all,
+        same_for_all,
+    )
+
+
+def _told(codes: Codes) -> Codes:
+    return codes
 
 
 def _results(topics: Sequence[AddPartitionsToTxnTopic], codes: Codes) -> list[AddPartitionsToTxnTopicResult]:

@@ -1,5 +1,8 @@
 """GroupCommit v0."""
 
+from collections.abc import Awaitable
+
+from penstock.broker.asking import reply_of
 from penstock.broker.route import Request
 from penstock.model.errors import ErrorCode, KafkaError
 from penstock.protocol.api import ApiKey, stable_versions
@@ -10,21 +13,36 @@ API = ApiKey.GROUP_COMMIT
 VERSIONS = stable_versions(API)
 
 
-async def handle(message: GroupCommitRequest, request: Request) -> GroupCommitResponse:
+def handle(message: GroupCommitRequest, request: Request) -> GroupCommitResponse | Awaitable[GroupCommitResponse]:
     """All members are coordinated by one partition, whose decision is one batch: so they are committed as one."""
     coordinator = request.broker.transactions
-    members = [GroupMember(one.transactional_id, one.producer_id, one.producer_epoch) for one in message.members]
-    homes = {coordinator.partition_of(member.transactional_id) for member in members}
-    if len(homes) != 1:
+    if len({coordinator.partition_of(member.transactional_id) for member in message.members}) != 1:
         return _refused(message, ErrorCode.INVALID_REQUEST)
+    # Members whose epochs are exhausted need a producer id.
+    return _commit(message, request) if request.broker.producer_ids.has_one else _commit_with_id(message, request)
+
+
+async def _commit_with_id(message: GroupCommitRequest, request: Request) -> GroupCommitResponse:
     try:
         await request.broker.producer_ids.reserve()
-        outcome: GroupOutcome = await coordinator.submit(
-            members[0].transactional_id,
-            lambda machine, token, now_ms: machine.group_commit(token, members, now_ms),
-        )
     except KafkaError as error:
         return _refused(message, error.code)
+    committed = _commit(message, request)
+    return await committed if isinstance(committed, Awaitable) else committed
+
+
+def _commit(message: GroupCommitRequest, request: Request) -> GroupCommitResponse | Awaitable[GroupCommitResponse]:
+    members = [GroupMember(one.transactional_id, one.producer_id, one.producer_epoch) for one in message.members]
+    return reply_of(
+        request.broker.transactions,
+        members[0].transactional_id,
+        lambda machine, token, now_ms: machine.group_commit(token, members, now_ms),
+        lambda outcome: _answered(message, outcome),
+        lambda code: _refused(message, code),
+    )
+
+
+def _answered(message: GroupCommitRequest, outcome: GroupOutcome) -> GroupCommitResponse:
     return GroupCommitResponse(
         error_code=outcome.error_code,
         results=[
@@ -34,7 +52,7 @@ async def handle(message: GroupCommitRequest, request: Request) -> GroupCommitRe
                 producer_id=one.producer_id,
                 producer_epoch=one.producer_epoch,
             )
-            for member, one in zip(members, outcome.members)
+            for member, one in zip(message.members, outcome.members)
         ],
     )
 

@@ -1,0 +1,133 @@
+"""What a broker answers to requests of transactions that it refuses; Apache's answers are in the differential tests."""
+
+import pytest
+
+from penstock.model.errors import ErrorCode
+from penstock.net.channel import Channel
+from penstock.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from penstock.protocol.messages.api_versions import ApiVersionsRequest
+from penstock.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from penstock.protocol.messages.end_txn import EndTxnRequest
+from penstock.protocol.messages.group_commit import GroupCommitMember
+from tests.brokers import BrokerProcess
+from tests.integration.test_group_commit import initialize, states, take_over, write
+from tests.integration.test_groups import create_topic
+from tests.integration.test_wire import talk
+
+BY_BROKERS, BY_CLIENTS = 5, 3
+
+
+@pytest.fixture(scope="module", autouse=True)
+def topic(broker: BrokerProcess) -> None:
+    create_topic(broker, "refused", 2)
+
+
+async def add(
+    channel: Channel, member: GroupCommitMember, version: int, *where: tuple[str, int], verify: bool = False
+) -> list[ErrorCode]:
+    topics = [AddPartitionsToTxnTopic(name=topic, partitions=[index]) for topic, index in where]
+    if version < 4:
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=member.transactional_id,
+            v3_and_below_producer_id=member.producer_id,
+            v3_and_below_producer_epoch=member.producer_epoch,
+            v3_and_below_topics=topics,
+        )
+        results = (await channel.call(request, version)).results_by_topic_v3_and_below
+    else:
+        one = AddPartitionsToTxnTransaction(
+            transactional_id=member.transactional_id,
+            producer_id=member.producer_id,
+            producer_epoch=member.producer_epoch,
+            verify_only=verify,
+            topics=topics,
+        )
+        answer = await channel.call(AddPartitionsToTxnRequest(transactions=[one]), version)
+        results = answer.results_by_transaction[0].topic_results
+    return [ErrorCode(result.results_by_partition[0].partition_error_code) for result in results]
+
+
+@pytest.mark.parametrize("version", [BY_CLIENTS, BY_BROKERS])
+def test_one_partition_that_is_not_there_keeps_the_others_out(broker: BrokerProcess, version: int) -> None:
+    async def session(channel: Channel) -> None:
+        member = await initialize(channel, f"keeps-out-{version}")
+        codes = await add(channel, member, version, ("refused", 0), ("never", 0), ("refused", 9))
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert codes == [ErrorCode.OPERATION_NOT_ATTEMPTED, unknown, unknown]
+        assert await states(channel, [member]) == ["Empty"]
+
+    talk(broker, session)
+
+
+def test_a_question_about_partitions_is_answered_for_all_or_none(broker: BrokerProcess) -> None:
+    async def session(channel: Channel) -> None:
+        member = await initialize(channel, "asks")
+        not_added = await add(channel, member, 4, ("refused", 0), verify=True)
+        assert not_added == [ErrorCode.TRANSACTION_ABORTABLE]
+        assert await add(channel, member, BY_CLIENTS, ("refused", 0)) == [ErrorCode.NONE]
+        assert await add(channel, member, 4, ("refused", 0), verify=True) == [ErrorCode.NONE]
+        codes = await add(channel, member, 4, ("refused", 0), ("never", 0), verify=True)
+        assert codes == [ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+    talk(broker, session)
+
+
+def test_a_client_cannot_add_internal_topics(broker: BrokerProcess) -> None:
+    async def session(channel: Channel) -> None:
+        member = await initialize(channel, "inward")
+        codes = await add(channel, member, BY_CLIENTS, ("__transaction_state", 0), ("refused", 0))
+        assert codes == [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.OPERATION_NOT_ATTEMPTED]
+        assert await states(channel, [member]) == ["Empty"]
+
+    talk(broker, session)
+
+
+def test_who_is_fenced_learns_it_by_the_name_that_the_request_knows(broker: BrokerProcess) -> None:
+    async def session(channel: Channel) -> None:
+        old = await initialize(channel, "zombie")
+        assert await write(channel, old, "refused", 0, b"before") == ErrorCode.NONE
+        await take_over(channel, "zombie")
+        # Producers know of fencing as an epoch that is not valid, and clients of the coordinator by its own name.
+        assert await write(channel, old, "refused", 1, b"after") == ErrorCode.INVALID_PRODUCER_EPOCH
+        assert await add(channel, old, BY_CLIENTS, ("refused", 1)) == [ErrorCode.PRODUCER_FENCED]
+        for version, code in ((1, ErrorCode.INVALID_PRODUCER_EPOCH), (4, ErrorCode.PRODUCER_FENCED)):
+            request = EndTxnRequest(
+                transactional_id="zombie",
+                producer_id=old.producer_id,
+                producer_epoch=old.producer_epoch,
+                committed=True,
+            )
+            assert (await channel.call(request, version)).error_code == code
+
+    talk(broker, session)
+
+
+def test_producers_of_what_is_not_there_are_refused_with_a_reason(broker: BrokerProcess) -> None:
+    async def session(channel: Channel) -> None:
+        topics = [TopicRequest(name=name, partition_indexes=[9]) for name in ("refused", "never", "a/b")]
+        answer = await channel.call(DescribeProducersRequest(topics=topics), 0)
+        found = [topic.partitions[0] for topic in answer.topics]
+        assert [one.error_code for one in found] == [
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+            ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ]
+        assert [one.error_message is None for one in found] == [True, False, False]
+
+    talk(broker, session)
+
+
+@pytest.mark.parametrize(("version", "is_told"), [(3, False), (4, True)])
+def test_features_with_a_minimum_of_0_are_for_those_who_understand_it(
+    broker: BrokerProcess, version: int, is_told: bool
+) -> None:
+    async def session(channel: Channel) -> set[str]:
+        request = ApiVersionsRequest(client_software_name="any", client_software_version="1")
+        answer = await channel.call(request, version)
+        return {feature.name for feature in answer.supported_features}
+
+    assert ("transaction.version" in talk(broker, session)) is is_told
