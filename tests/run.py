@@ -10,10 +10,10 @@ BUDGET_MINUTES = {
     "unit": 3,
     "oracle": 1,
     "scenarios": 1,
-    "property": 8,
-    "simulation": 3,
+    "property": 6,
+    "simulation": 5,
     "integration": 5,
-    "chaos": 4,
+    "chaos": 5,
 }
 """Bounds, not estimates: on two idle cores the whole takes about half of the 20 minutes it may."""
 

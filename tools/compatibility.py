@@ -75,6 +75,8 @@ An API that is not served is not advertised, and a request for it closes the con
 | an unflushed batch whose offset is not the next one, found by recovery | kept, as a gap | cut off, unless the topic is compacted: the CRC does not cover offsets |
 | the first FindCoordinator for a group | COORDINATOR_NOT_AVAILABLE while `__consumer_offsets` is made | answered when it is there |
 | `MetadataHash` in records of consumer groups (KIP-1101) | XXH3 | BLAKE2b; a group that moves between the two sees one rebalance |
+| InitProducerId of an instance that was replaced, while its successor has a transaction open | that transaction is aborted, then PRODUCER_FENCED | PRODUCER_FENCED; the transaction goes on |
+| EndTxn v5 of an instance that a classic one has replaced | may be taken for a repetition | PRODUCER_FENCED |
 | CreateTopics and its kin | answered when the controller has decided | answered when this broker also shows it |
 | quotas, ACLs, client metrics | served | not served yet |
 """

@@ -53,6 +53,9 @@ def initialize(
         if not _is_plausible(transaction, claimed):
             return ErrorCode.PRODUCER_FENCED
     if transaction.state is State.ONGOING:
+        if claimed not in (None, Identity(transaction.producer_id, transaction.producer_epoch)):
+            # Apache lets an older instance abort its successor's transaction here, before it tells it that it is old.
+            return ErrorCode.PRODUCER_FENCED
         # The epoch that fences is never given to anybody: who asks again gets the one after it.
         return fence(transaction, server_version, new_producer_id, now_ms)
     if transaction.state not in IDLE:

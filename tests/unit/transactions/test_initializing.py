@@ -95,6 +95,19 @@ def test_an_open_transaction_is_aborted_first_and_its_producer_fenced() -> None:
     assert coordinator.add(A, at=old) is ErrorCode.PRODUCER_FENCED
 
 
+def test_an_older_instance_cannot_abort_what_its_successor_has_begun() -> None:
+    coordinator = Coordinator()
+    older = coordinator.init()
+    newer = coordinator.init()
+    coordinator.add(A)
+    reply = coordinator.init(claimed=(older.producer_id, older.producer_epoch))
+    assert reply.error_code == ErrorCode.PRODUCER_FENCED
+    assert coordinator.of().state is State.ONGOING
+    # Its own instance may go on after an error, and begins by aborting.
+    reply = coordinator.init(claimed=(newer.producer_id, newer.producer_epoch))
+    assert reply.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+
+
 def test_a_classic_coordinator_fences_with_one_epoch_as_well() -> None:
     coordinator = Coordinator(CLASSIC_SERVER)
     coordinator.open(ID)
