@@ -32,7 +32,7 @@ from penstock.protocol.messages.fetch import (
 )
 from penstock.world.disk import FileRange
 
-COPIED_BELOW: Final = 4096
+COPIED_BELOW: Final = 32768
 """Fewer bytes than this are put into one piece with the rest of the reply at once."""
 
 _OFFSET_SIZE: Final = 8
