@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -72,7 +73,7 @@ class _Delayed:
     epoch: int
 
 
-class GroupMember:
+class GroupMember(ABC):
     """One process. It obeys `pause_seconds` and `must_leave`, and says what it has in `owned`."""
 
     commit_version = 9
@@ -99,9 +100,9 @@ class GroupMember:
         self._heard_s: float | None = None
 
     @property
+    @abstractmethod
     def is_steady(self) -> bool:
         """Whether it is in the group and there is nothing it has yet to do about it."""
-        raise NotImplementedError
 
     async def run(self) -> None:
         """Live until it is told to leave, or another takes its place."""
@@ -113,12 +114,13 @@ class GroupMember:
         self.drop_all()
         self._caller.close()
 
+    @abstractmethod
     async def live(self) -> None:
         """Do the next thing a member does."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def leave(self) -> None:
-        raise NotImplementedError
+        """Say that it goes."""
 
     # Asking
 
