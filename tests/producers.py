@@ -118,10 +118,12 @@ class ConfluentProducer:
         try:
             wanted(*arguments, **options)
         except SystemError as error:
-            # A fatal error is raised while callbacks run, and the interpreter finds it under the next one.
-            if not isinstance(error.__cause__, KafkaException):
+            # A fatal error is raised while callbacks run: the interpreter finds it under the next one, or that
+            # one has wiped it out and a failed delivery is all that tells of it.
+            known = [error.__cause__.args[0]] if isinstance(error.__cause__, KafkaException) else self._failures
+            if not known:
                 raise
-            raise _confluent_error(error.__cause__.args[0]) from error
+            raise _confluent_error(known[0]) from error
         except KafkaException as error:
             raise _confluent_error(error.args[0]) from error
 
