@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-KERNEL := src/penstock/records/_kernel.pyx
+KERNEL := $(wildcard src/penstock/records/*.pyx src/penstock/records/*.pxd)
 
 .PHONY: install demo test lint fmt sim soak fuzz bench interop docs clean
 
@@ -51,6 +51,7 @@ interop: $(STAMP)
 docs: $(STAMP)
 	$(BIN)/python -m tools.compatibility
 	$(BIN)/python -m tools.configuration
+	$(BIN)/python -m tools.client_configuration
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check .
@@ -63,5 +64,5 @@ fmt: $(STAMP)
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) build src/*.egg-info src/penstock/records/_kernel.c src/penstock/records/*.so .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis penstock-data
+	rm -rf $(VENV) build src/*.egg-info src/penstock/records/_kernel.c src/penstock/records/_writer.c src/penstock/records/*.so .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis penstock-data
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,14 +1,18 @@
-"""Builds the compiled record kernel where a C compiler is at hand; without one, its pure Python twin serves."""
+"""Builds the compiled record units where a C compiler is at hand; without one, their pure Python twins serve."""
 
 from setuptools import Extension, setup
+
+RECORDS = "src/penstock/records"
 
 setup(
     ext_modules=[
         Extension(
-            "penstock.records._kernel",
-            ["src/penstock/records/_kernel.pyx"],
+            f"penstock.records.{name}",
+            [f"{RECORDS}/{name}.pyx"],
+            depends=[f"{RECORDS}/_layout.pxd"],
             extra_compile_args=["-O3"],
             optional=True,
         )
+        for name in ("_kernel", "_writer")
     ]
 )

@@ -4,6 +4,7 @@ import base64
 import hashlib
 import json
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from penstock.records import (
     ControlType,
     InvalidRecord,
     Record,
+    _writer,
     build_batch,
     end_transaction_marker,
     iter_batches,
@@ -21,6 +23,7 @@ from penstock.records import (
     parse_control_record,
     parse_produced,
     pure,
+    pure_writer,
 )
 from penstock.records import _kernel as compiled
 from penstock.records.record import RecordInput
@@ -29,6 +32,9 @@ GOLDEN = Path(__file__).parents[1] / "data" / "golden" / "batches"
 NAMES = [entry["name"] for entry in json.loads((GOLDEN / "INDEX.json").read_text())]
 CURRENT = [name for name in NAMES if not name.startswith("legacy-")]
 LEGACY = [name for name in NAMES if name.startswith("legacy-")]
+
+# What only brokers do to a batch.
+NOT_FILLED = ("none-delete-horizon", "none-log-append-time")
 
 HEADER_FIELDS = {
     "sizeInBytes": "size",
@@ -131,6 +137,24 @@ def test_batch_is_written_back_as_apache_wrote_it(name: str) -> None:
         assert again.records() == view.records()
         ours, theirs = rewritten[:8] + rewritten[12:17], original[:8] + original[12:17]
         assert (ours, rewritten[21:61]) == (theirs, original[21:61])
+
+
+@pytest.mark.parametrize("twin", [_writer, pure_writer], ids=["compiled", "pure"])
+@pytest.mark.parametrize("name", [name for name in CURRENT if name.startswith("none-") and name not in NOT_FILLED])
+def test_a_batch_filled_record_by_record_is_apaches(name: str, twin: ModuleType) -> None:
+    data, _ = load(name)
+    view = BatchView(data)
+    writer = twin.BatchWriter(len(data))
+    for record in view.records():
+        writer.append(*record[1:])
+    sealed = writer.seal(
+        producer_id=view.producer_id,
+        producer_epoch=view.producer_epoch,
+        base_sequence=view.base_sequence,
+        is_transactional=view.is_transactional,
+    )
+    # What comes before is the broker's to fill in, and outside of the checksum.
+    assert sealed[16:] == data[16:]
 
 
 @pytest.mark.parametrize("name", [name for name in CURRENT if name.startswith(("control-commit", "control-abort"))])

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from penstock.records import (
     BatchView,
     Codec,
+    ConsumerRecord,
     CorruptBatch,
     Record,
     RecordsError,
@@ -163,12 +164,13 @@ def test_damaged_batches_raise_only_named_errors(data: st.DataObject, codec: Cod
 
 def outcome(
     kernel: ModuleType, body: bytes, count: int, base_timestamp: int = 0, append_time: int | None = None
-) -> tuple[Scan | None, list[Record] | None, Columns | None]:
-    """What the three readers say, with None for a refusal; any other exception fails the test."""
+) -> tuple[Scan | None, list[Record] | None, Columns | None, list[ConsumerRecord] | None]:
+    """What the four readers say, with None for a refusal; any other exception fails the test."""
     readers: list[Callable[[], Any]] = [
         lambda: kernel.scan(body, count, True),
         lambda: kernel.decode(body, count, 2**40, base_timestamp, append_time),
         lambda: kernel.decode_columns([Part(body, count, 2**40, base_timestamp, append_time)]),
+        lambda: kernel.decode_for_consumer(body, count, 2**40, base_timestamp, append_time, "topic", 3, None),
     ]
     results = []
     for read in readers:
@@ -176,7 +178,7 @@ def outcome(
             results.append(read())
         except CorruptBatch:
             results.append(None)
-    return results[0], results[1], results[2]
+    return results[0], results[1], results[2], results[3]
 
 
 def assert_agreement(body: bytes, count: int) -> None:

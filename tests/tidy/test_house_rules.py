@@ -20,7 +20,7 @@ from penstock.model.key_meanings import BROKER_MEANINGS, GROUP_MEANINGS, NO_EFFE
 from penstock.model.topic_keys import TOPIC_KEYS
 from penstock.node.settings import SERVED_KEYS
 from penstock.protocol.api import ApiKey, stable_versions
-from tools import compatibility, configuration
+from tools import client_configuration, compatibility, configuration
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "penstock"
@@ -39,7 +39,9 @@ PURE = (
 )
 
 
-@pytest.mark.parametrize("page", [compatibility, configuration], ids=lambda module: module.PAGE.stem)
+@pytest.mark.parametrize(
+    "page", [compatibility, configuration, client_configuration], ids=lambda module: module.PAGE.stem
+)
 def test_a_generated_page_is_current(page: ModuleType) -> None:
     assert page.PAGE.read_text() == page.page(), "run `make docs`"
 

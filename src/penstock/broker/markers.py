@@ -3,13 +3,12 @@
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from penstock.broker.broker import Broker
 from penstock.coordination.decision import EndOfTransaction, Record
 from penstock.model.errors import ErrorCode, KafkaError
 from penstock.model.topics import CONSUMER_OFFSETS
-from penstock.records.builder import ControlType, end_transaction_marker
+from penstock.storage.producers import TransactionEnd
 from penstock.transactions import Marker, MarkerWork
 
 logger = logging.getLogger(__name__)
@@ -21,22 +20,10 @@ FRUITLESS = frozenset(
 """A later producer or coordinator has been there: the transaction is ended, and not by this marker."""
 
 
-@dataclass(frozen=True, slots=True)
-class EndOfProducer:
-    """What a marker says to one partition."""
-
-    producer_id: int
-    producer_epoch: int
-    is_commit: bool
-    coordinator_epoch: int
-    transaction_version: int
-
-
-async def write_markers(broker: Broker, topic: str, index: int, ends: Sequence[EndOfProducer]) -> None:
+async def write_markers(broker: Broker, topic: str, index: int, ends: Sequence[TransactionEnd]) -> None:
     """Append markers to a partition that is led here, in one write; KafkaError if it cannot be."""
     partition = broker.partition(topic, bytes(16), index)
-    now_ms = broker.clock.now_ms()
-    is_flush_due = partition.append_markers([(_batch(end, now_ms), end.transaction_version) for end in ends], now_ms)
+    is_flush_due = partition.append_markers(ends, broker.clock.now_ms())
     shard = broker.groups.shard_at(index) if topic == CONSUMER_OFFSETS else None
     if shard is not None:
         for end in ends:
@@ -44,16 +31,6 @@ async def write_markers(broker: Broker, topic: str, index: int, ends: Sequence[E
     if is_flush_due:
         # A coordinator that forgets the transaction must not be ahead of the partitions that it was about.
         await broker.flushing.flush(partition.log)
-
-
-def _batch(end: EndOfProducer, now_ms: int) -> bytes:
-    return end_transaction_marker(
-        ControlType.COMMIT if end.is_commit else ControlType.ABORT,
-        producer_id=end.producer_id,
-        producer_epoch=end.producer_epoch,
-        coordinator_epoch=end.coordinator_epoch,
-        timestamp_ms=now_ms,
-    )
 
 
 class MarkerSender:
@@ -82,7 +59,7 @@ class MarkerSender:
     async def _write(self, topic: str, index: int, markers: Sequence[Marker], coordinator_epoch: int) -> bool:
         """Whether nothing is left to do for a partition."""
         ends = [
-            EndOfProducer(
+            TransactionEnd(
                 marker.producer_id,
                 marker.producer_epoch,
                 marker.is_commit,

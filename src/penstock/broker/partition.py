@@ -18,7 +18,8 @@ from penstock.model.errors import (
 from penstock.records import BatchView
 from penstock.storage.log import Log
 from penstock.storage.outcomes import Appended
-from penstock.storage.producers import Origin
+from penstock.storage.producers import Origin, TransactionEnd
+from penstock.storage.replay import MARKER_SIZE
 from penstock.storage.validation import check_plain, validate
 from penstock.world.disk import FileRange
 
@@ -136,16 +137,15 @@ class Partition:
         producer = self.log.producers.get(producer_id)
         return producer is not None and producer.epoch == producer_epoch and producer.transaction_start is not None
 
-    def append_markers(self, markers: Sequence[tuple[Buffer, int]], now_ms: int) -> bool:
-        """End transactions, each in its version; readers see all ends or none. Whether a flush is due."""
+    def append_markers(self, ends: Sequence[TransactionEnd], now_ms: int) -> bool:
+        """End transactions; readers see all ends or none. Whether a flush is due."""
         self.refuse_if_not_leader()
         if self.before_first_append is not None:
             self._prepare(self.before_first_append)
         log = self.log
-        batches = [(BatchView(data), version) for data, version in markers]
-        due = log.append_markers(batches, leader_epoch=self.leader_epoch, now_ms=now_ms)
+        due = log.append_markers(ends, leader_epoch=self.leader_epoch, now_ms=now_ms)
         log.raise_high_watermark(log.end_offset)
-        self.notify(sum(len(data) for data, _ in markers))
+        self.notify(len(ends) * MARKER_SIZE)
         return due
 
     def _prepare(self, prepare: Callable[[], None]) -> None:

@@ -251,6 +251,7 @@ class ClassicGroups:
             return None
         # Else a new coordinator would take the old id for the living one, and fence the new.
         self._outbox.write([metadata_record(group)])
+        self._outbox.undo.append(lambda failed_ms: self._put_back(group, new, old, failed_ms))
         reply = joined(group, new)
         if joiner.can_skip_assignment:
             reply.skip_assignment = new.member_id == group.leader
@@ -286,6 +287,12 @@ class ClassicGroups:
         new = group.replace_static(old, member_id)
         self._rebalance.restart_session(group, new, now_ms)
         return new
+
+    def _put_back(self, group: Group, new: Member, old: Member, now_ms: int) -> None:
+        """The journal still has the old id, and so would a new coordinator."""
+        self._timers.cancel(Timer(group.group_id, TimerKind.SESSION, new.member_id))
+        group.exchange(new, old)
+        self._rebalance.restart_session(group, old, now_ms)
 
     def _has_room(self, group: Group, member_id: str) -> bool:
         member = group.members.get(member_id)

@@ -129,14 +129,20 @@ class Group:
 
     def replace_static(self, old: Member, new_member_id: str) -> Member:
         """Give a static member's place, its lead and its assignment to its successor."""
-        assert old.instance_id is not None
         new = replace(old, member_id=new_member_id, join_token=None, sync_token=None, is_new=False)
-        del self.members[old.member_id]
-        self.members[new_member_id] = new
-        self._static[old.instance_id] = new_member_id
-        if self.leader == old.member_id:
-            self.leader = new_member_id
+        self.exchange(old, new)
         return new
+
+    def exchange(self, old: Member, new: Member) -> None:
+        """Another incarnation of the same instance has the place."""
+        assert new.instance_id is not None
+        del self.members[old.member_id]
+        self.members[new.member_id] = new
+        self._static[new.instance_id] = new.member_id
+        self._support -= Counter(old.protocols.keys())
+        self._support.update(new.protocols.keys())
+        if self.leader == old.member_id:
+            self.leader = new.member_id
 
     def have_all_joined(self) -> bool:
         return not self.pending and all(member.join_token is not None for member in self.members.values())

@@ -142,9 +142,12 @@ class Rebalance:
         for member in group.members.values():
             member.assignment = assignments.get(member.member_id, b"")
             self._propagate(group, member, synced(group, member), now_ms)
-        self._counts.classic_rebalances += 1
         self._outbox.write([metadata_record(group)])
+        self._outbox.then.append(self._count)
         self._outbox.undo.append(lambda now_ms: self._take_back(group, now_ms))
+
+    def _count(self, _: int) -> None:
+        self._counts.classic_rebalances += 1
 
     def _take_back(self, group: Group, now_ms: int) -> None:
         """The assignment could not be written down, so it does not hold."""

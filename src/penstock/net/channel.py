@@ -43,6 +43,10 @@ class Channel(asyncio.BufferedProtocol):
         await net.connect(host, port, lambda: channel)
         return channel
 
+    @property
+    def is_open(self) -> bool:
+        return self._transport is not None and not self._transport.is_closing()
+
     async def call(self, request: Any, version: int) -> Any:
         """Send a request and wait for its response."""
         return await self.send(request, version)
@@ -79,8 +83,9 @@ class Channel(asyncio.BufferedProtocol):
         self._reader.received(nbytes)
         try:
             while (frame := self._reader.next_frame()) is not None:
-                # The answer outlives this turn, and its records are views of the frame.
-                self._answer(bytes(frame))
+                # The answer outlives this turn, and its records are views of a large frame, which has a buffer of its
+                # own that nobody will use again; a small frame lies in memory that is used for the next one.
+                self._answer(bytes(frame) if self._reader.take_finished() is None else frame)
             if self._reader.announced:
                 self._reader.begin()
         except (CodecError, InvalidFrame) as error:
@@ -98,7 +103,7 @@ class Channel(asyncio.BufferedProtocol):
         body = encode_bytes(request, version)
         self._transport.write(b"".join(((len(header) + len(body)).to_bytes(4, "big"), header, body)))
 
-    def _answer(self, frame: bytes) -> None:
+    def _answer(self, frame: bytes | memoryview) -> None:
         if not self._calls:
             raise InvalidFrame("a response that nobody asked for")
         call = self._calls.popleft()

@@ -26,6 +26,8 @@ MAX_FINISHED_BYTES = 1024 * 1024
 SEND_CHUNK = 1024 * 1024
 JOIN_BELOW = 16 * 1024
 JOIN_UP_TO = 64 * 1024
+UNJOINED_FROM = 4 * 1024
+"""Pieces of this average size are not joined: to copy them takes longer than to send them one by one."""
 
 _pack_size = Packed(">i").pack
 
@@ -343,8 +345,21 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._small.clear()
             self._small_bytes = 0
 
+    def _write_unjoined(self) -> bool:
+        """Send what is to be joined as it is, if that is few large pieces and nothing is before them."""
+        size = sum(map(len, self._small))
+        if size < len(self._small) * UNJOINED_FROM or self._is_over or self._is_behind():
+            return False
+        self._connections.bytes_out += size
+        self._transport.writelines(self._small)
+        self._small.clear()
+        self._small_bytes = 0
+        return True
+
     def _send(self) -> None:
         """Hand pieces to the transport until it has enough; ranges of files are read only then."""
+        if self._small_bytes >= JOIN_BELOW and self._write_unjoined():
+            return
         self._join_small()
         outgoing = self._outgoing
         while outgoing and not self._is_writing_paused and self._cold_read is None and not self._is_over:

@@ -1,6 +1,7 @@
 """Record batches of format 2: views over bytes, building, compression, and the compiled kernel beneath.
 
-`penstock.records.arrow` turns batches into Arrow; it is imported by those who have pyarrow.
+`penstock.records.arrow` turns batches into Arrow, and `arrow_writer` takes Arrow to write from; they are imported by
+those who have pyarrow.
 """
 
 from penstock.records.batch import (
@@ -29,18 +30,30 @@ from penstock.records.errors import (
     UnsupportedCompression,
 )
 from penstock.records.kernel import COMPILED, extents, find_unfit, plain_batch, scan, timestamp_range
-from penstock.records.record import Record, RecordInput, Scan
+from penstock.records.record import ConsumerRecord, Record, RecordInput, Scan
+from penstock.records.writer import (
+    BatchWriter,
+    RecordColumns,
+    murmur2,
+    partitions_of_columns,
+    partitions_of_list,
+    write_columns,
+    write_lists,
+)
 
 __all__ = [
     "COMPILED",  # whether the compiled kernel serves, or its pure twin
     "BatchView",  # one batch inside a buffer, its header parsed
+    "BatchWriter",  # a batch that is filled record by record
     "Codec",  # none, gzip, snappy, lz4, zstd
+    "ConsumerRecord",  # a record with topic and partition, as a consumer hands it out
     "ControlRecord",  # a control record taken apart
     "ControlType",  # what a control record says
     "CorruptBatch",  # damaged bytes: CORRUPT_MESSAGE, or INVALID_RECORD if the checksum is right
     "DecompressedTooLarge",  # more than the bound: MESSAGE_TOO_LARGE
     "InvalidRecord",  # against the rules: INVALID_RECORD
     "Record",  # offset, timestamp_ms, key, value, headers
+    "RecordColumns",  # columns in Arrow's layout to write records from
     "RecordInput",  # the same without the offset, to be written
     "RecordsError",  # any of these
     "Scan",  # what scan found
@@ -52,8 +65,11 @@ __all__ = [
     "extents",  # where the whole batches lie in stored bytes
     "find_unfit",  # the records that a topic's rules refuse
     "iter_batches",  # the whole batches in fetched or stored bytes
+    "murmur2",  # the hash of a key
     "parse_control_record",  # a record of a control batch, read
     "parse_produced",  # the one batch of a produce request, checked
+    "partitions_of_columns",  # where the rows of columns go by their keys
+    "partitions_of_list",  # where rows go by a list of their keys
     "patch_header",  # the 16 bytes a broker writes instead of the producer's
     "patch_in_place",  # the same, inside the producer's own bytes
     "plain_batch",  # what to know of a batch that is as plain as can be
@@ -62,4 +78,6 @@ __all__ = [
     "with_codec",  # a batch with its records compressed otherwise
     "with_log_append_time",  # a batch stamped with the broker's time
     "with_max_timestamp",  # a batch with its records' own timestamps, the maximum put right
+    "write_columns",  # rows of columns to the batches of their partitions
+    "write_lists",  # rows of lists to the batches of their partitions
 ]

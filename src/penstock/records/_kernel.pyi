@@ -1,7 +1,7 @@
 from collections.abc import Sequence
 
 from penstock.model.buffers import Buffer
-from penstock.records.record import Columns, Part, Record, RecordInput, Scan
+from penstock.records.record import Columns, ConsumerRecord, Part, Record, RecordInput, Scan
 
 def scan(body: Buffer, count: int, list_null_keys: bool = False) -> Scan: ...
 def timestamp_range(buffer: Buffer, start: int, count: int) -> tuple[int, int]: ...
@@ -16,4 +16,16 @@ def encode(
 def decode(
     body: Buffer, count: int, base_offset: int, base_timestamp: int, log_append_timestamp: int | None
 ) -> list[Record]: ...
+def decode_for_consumer(
+    body: Buffer,
+    count: int,
+    base_offset: int,
+    base_timestamp: int,
+    log_append_timestamp: int | None,
+    topic: str,
+    partition: int,
+    leader_epoch: int | None,
+) -> list[ConsumerRecord]: ...
+def skip_below(body: Buffer, count: int, offset_delta: int) -> tuple[int, int]: ...
 def decode_columns(parts: Sequence[Part]) -> Columns: ...
+def ends_of_runs(runs: Sequence[tuple[int, int]]) -> bytearray: ...

@@ -15,6 +15,8 @@ from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE, PyTuple_New, PyTu
 from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
+from penstock.records._layout cimport Field, Parsed, number_size, parse, read_field, write_number
+
 from penstock.records.errors import CorruptBatch
 from penstock.records.record import (
     BATCH_HEADER_SIZE,
@@ -24,6 +26,7 @@ from penstock.records.record import (
     SMALLEST_RECORD,
     BinaryColumn,
     Columns,
+    ConsumerRecord,
     Record,
     Scan,
 )
@@ -57,23 +60,11 @@ cdef Py_ssize_t header_size = BATCH_HEADER_SIZE
 cdef Py_ssize_t length_overhead = BATCH_LENGTH_OVERHEAD
 cdef uint8_t batch_magic = BATCH_MAGIC
 cdef object record_type = Record
+cdef object consumer_record_type = ConsumerRecord
 cdef object scan_type = Scan
 cdef tuple no_headers = ()
 # The first guess at a record's encoded size; the buffer doubles where it falls short.
 cdef Py_ssize_t guessed_record_size = 128
-
-cdef struct Field:
-    const uint8_t* data
-    int32_t size  # -1 is null
-
-cdef struct Parsed:
-    int64_t timestamp_delta
-    int32_t offset_delta
-    int32_t header_count
-    Field key
-    Field value
-    const uint8_t* headers
-    const uint8_t* end
 
 cdef struct Output:
     PyObject* holder
@@ -298,41 +289,51 @@ def encode(records, int64_t base_timestamp, offset_deltas=None):
 
 def decode(body, Py_ssize_t count, int64_t base_offset, int64_t base_timestamp, log_append_timestamp):
     """The records of an uncompressed section; all carry the append time if there is one."""
+    return read_records(body, count, base_offset, base_timestamp, log_append_timestamp, None)
+
+
+def decode_for_consumer(
+    body,
+    Py_ssize_t count,
+    int64_t base_offset,
+    int64_t base_timestamp,
+    log_append_timestamp,
+    str topic not None,
+    int32_t partition,
+    leader_epoch,
+):
+    """The same records as a consumer hands them out, each with the partition that it came from."""
+    cdef object timestamp_type = 0 if log_append_timestamp is None else 1
+    cdef tuple origin = (topic, partition, timestamp_type, leader_epoch)
+    return read_records(body, count, base_offset, base_timestamp, log_append_timestamp, origin)
+
+
+def skip_below(body, Py_ssize_t count, int64_t offset_delta):
+    """How many records at the start of an uncompressed section have a smaller offset delta, and their bytes."""
     cdef Py_buffer view
     cdef Parsed record
     cdef const uint8_t* at
+    cdef const uint8_t* next_at
     cdef const uint8_t* end
-    cdef Py_ssize_t index
-    cdef int64_t timestamp_ms, last_timestamp_ms = 0
-    cdef list records
-    cdef object timestamp = log_append_timestamp
+    cdef Py_ssize_t skipped = 0
     PyObject_GetBuffer(body, &view, PyBUF_SIMPLE)
     try:
         check_count(count, view.len)
         at = <const uint8_t*>view.buf
         end = at + view.len
-        records = PyList_New(count)
-        for index in range(count):
-            at = next_record(at, end, index, &record)
-            if log_append_timestamp is None:
-                timestamp_ms = add(base_timestamp, record.timestamp_delta)
-                # Neighbours often share their millisecond, and then the number object too.
-                if timestamp is None or timestamp_ms != last_timestamp_ms:
-                    timestamp = timestamp_ms
-                    last_timestamp_ms = timestamp_ms
-            row = new_record(
-                add(base_offset, record.offset_delta),
-                timestamp,
-                field_object(&record.key),
-                field_object(&record.value),
-                read_headers(&record, index) if record.header_count else no_headers,
-            )
-            Py_INCREF(row)
-            PyList_SET_ITEM(records, index, row)
-        check_end(at, end)
+        while skipped < count:
+            next_at = next_record(at, end, skipped, &record)
+            if record.header_count:
+                check_headers(&record, skipped)
+            if record.offset_delta >= offset_delta:
+                break
+            skipped += 1
+            at = next_at
+        if skipped == count:
+            check_end(at, end)
+        return skipped, at - <const uint8_t*>view.buf
     finally:
         PyBuffer_Release(&view)
-    return records
 
 
 def decode_columns(parts):
@@ -358,6 +359,31 @@ def decode_columns(parts):
     return columns.finish()
 
 
+def ends_of_runs(runs):
+    """The offsets of an Arrow column of runs (rows, size), in each of which all rows have this size."""
+    cdef Py_ssize_t rows, size, row, at = 0, total = 0, total_rows = 0
+    cdef bytearray holder
+    cdef int32_t* ends
+    runs = tuple(runs)
+    for rows, size in runs:
+        if rows < 0 or size < 0 or (size and rows > INT32_MAX // size) or rows > INT32_MAX - total_rows:
+            raise ValueError(f"{rows} rows of {size} bytes do not fit one column")
+        total_rows += rows
+        total += rows * size
+        if total > INT32_MAX:
+            raise ValueError("more than 2 GiB do not fit one column")
+    holder = PyByteArray_FromStringAndSize(NULL, 4 * (total_rows + 1))
+    ends = <int32_t*>PyByteArray_AS_STRING(holder)
+    ends[0] = 0
+    total = 0
+    for rows, size in runs:
+        for row in range(1, rows + 1):
+            ends[at + row] = <int32_t>(total + row * size)
+        at += rows
+        total += rows * size
+    return holder
+
+
 # Reading one record
 
 
@@ -371,38 +397,6 @@ cdef inline const uint8_t* next_record(
     return record.end
 
 
-cdef inline const char* parse(const uint8_t* at, const uint8_t* end, Parsed* record) noexcept nogil:
-    cdef int32_t size
-    at = read_varint(at, end, &size)
-    if at == NULL or size < 0 or size > end - at:
-        return "length beyond the end of the batch"
-    end = at + size
-    record.end = end
-    if size == 0:
-        return "no attributes"
-    # The attributes byte has no meaning yet; like Apache's, this reader takes any.
-    at = read_varlong(at + 1, end, &record.timestamp_delta)
-    if at == NULL:
-        return "bad timestamp delta"
-    at = read_varint(at, end, &record.offset_delta)
-    if at == NULL:
-        return "bad offset delta"
-    at = read_field(at, end, &record.key)
-    if at == NULL:
-        return "key beyond the end of the record"
-    at = read_field(at, end, &record.value)
-    if at == NULL:
-        return "value beyond the end of the record"
-    at = read_varint(at, end, &record.header_count)
-    # A header takes at least two bytes.
-    if at == NULL or record.header_count < 0 or record.header_count > (end - at) // 2:
-        return "header count beyond the end of the record"
-    if record.header_count == 0 and at != end:
-        return "its fields do not add up to its length"
-    record.headers = at
-    return NULL
-
-
 cdef inline const uint8_t* next_header(
     const uint8_t* at, const uint8_t* end, Py_ssize_t index, Field* name, Field* value
 ) except NULL:
@@ -413,55 +407,6 @@ cdef inline const uint8_t* next_header(
     if at == NULL:
         refuse(index, "header value beyond the end of the record")
     return at
-
-
-cdef inline const uint8_t* read_field(const uint8_t* at, const uint8_t* end, Field* field) noexcept nogil:
-    at = read_varint(at, end, &field.size)
-    if at == NULL or field.size < -1 or field.size > end - at:
-        return NULL
-    field.data = at
-    return at if field.size < 0 else at + field.size
-
-
-cdef inline const uint8_t* read_varint(const uint8_t* at, const uint8_t* end, int32_t* number) noexcept nogil:
-    cdef uint32_t raw
-    cdef uint64_t long_raw
-    if at < end and at[0] < 0x80:
-        raw = at[0]
-        at += 1
-    else:
-        at = read_unsigned(at, end, 5, &long_raw)
-        if at == NULL:
-            return NULL
-        raw = <uint32_t>long_raw
-    number[0] = <int32_t>((raw >> 1) ^ (0 - (raw & 1)))
-    return at
-
-
-cdef inline const uint8_t* read_varlong(const uint8_t* at, const uint8_t* end, int64_t* number) noexcept nogil:
-    cdef uint64_t raw
-    if at < end and at[0] < 0x80:
-        raw = at[0]
-        at += 1
-    else:
-        at = read_unsigned(at, end, 10, &raw)
-        if at == NULL:
-            return NULL
-    number[0] = <int64_t>((raw >> 1) ^ (0 - (raw & 1)))
-    return at
-
-
-cdef const uint8_t* read_unsigned(const uint8_t* at, const uint8_t* end, int limit, uint64_t* raw) noexcept nogil:
-    cdef int index
-    raw[0] = 0
-    for index in range(limit):
-        if at >= end:
-            return NULL
-        raw[0] |= <uint64_t>(at[0] & 0x7F) << (7 * index)
-        if at[0] < 0x80:
-            return at + 1
-        at += 1
-    return NULL
 
 
 cdef int scan_timestamps(
@@ -531,6 +476,53 @@ cdef int refuse(Py_ssize_t index, const char* reason) except -1:
 # Records as objects
 
 
+cdef list read_records(
+    object body,
+    Py_ssize_t count,
+    int64_t base_offset,
+    int64_t base_timestamp,
+    object log_append_timestamp,
+    tuple origin,
+):
+    """Every record as a Record, or as a ConsumerRecord if its origin is given."""
+    cdef Py_buffer view
+    cdef Parsed record
+    cdef const uint8_t* at
+    cdef const uint8_t* end
+    cdef Py_ssize_t index
+    cdef int64_t timestamp_ms, last_timestamp_ms = 0
+    cdef list records
+    cdef object timestamp = log_append_timestamp
+    PyObject_GetBuffer(body, &view, PyBUF_SIMPLE)
+    try:
+        check_count(count, view.len)
+        at = <const uint8_t*>view.buf
+        end = at + view.len
+        records = PyList_New(count)
+        for index in range(count):
+            at = next_record(at, end, index, &record)
+            if log_append_timestamp is None:
+                timestamp_ms = add(base_timestamp, record.timestamp_delta)
+                # Neighbours often share their millisecond, and then the number object too.
+                if timestamp is None or timestamp_ms != last_timestamp_ms:
+                    timestamp = timestamp_ms
+                    last_timestamp_ms = timestamp_ms
+            row = new_record(
+                add(base_offset, record.offset_delta),
+                timestamp,
+                field_object(&record.key),
+                field_object(&record.value),
+                read_headers(&record, index) if record.header_count else no_headers,
+                origin,
+            )
+            Py_INCREF(row)
+            PyList_SET_ITEM(records, index, row)
+        check_end(at, end)
+    finally:
+        PyBuffer_Release(&view)
+    return records
+
+
 cdef object new_row(object row_type, tuple fields):
     """A NamedTuple of these fields; the constructor that Python generates takes several times as long."""
     cdef Py_ssize_t position, size = PyTuple_GET_SIZE(fields)
@@ -541,15 +533,30 @@ cdef object new_row(object row_type, tuple fields):
     return row
 
 
-cdef inline object new_record(int64_t offset, object timestamp, object key, object value, tuple headers):
+cdef inline object new_record(
+    int64_t offset, object timestamp, object key, object value, tuple headers, tuple origin
+):
     cdef object row, number = offset
-    row = PyType_GenericAlloc(<PyTypeObject*>record_type, 5)
-    forget_hash(row)
-    set_item(row, 0, number)
-    set_item(row, 1, timestamp)
-    set_item(row, 2, key)
-    set_item(row, 3, value)
-    set_item(row, 4, headers)
+    if origin is None:
+        row = PyType_GenericAlloc(<PyTypeObject*>record_type, 5)
+        forget_hash(row)
+        set_item(row, 0, number)
+        set_item(row, 1, timestamp)
+        set_item(row, 2, key)
+        set_item(row, 3, value)
+        set_item(row, 4, headers)
+    else:
+        row = PyType_GenericAlloc(<PyTypeObject*>consumer_record_type, 9)
+        forget_hash(row)
+        set_item(row, 0, <object>PyTuple_GET_ITEM(origin, 0))
+        set_item(row, 1, <object>PyTuple_GET_ITEM(origin, 1))
+        set_item(row, 2, number)
+        set_item(row, 3, timestamp)
+        set_item(row, 4, <object>PyTuple_GET_ITEM(origin, 2))
+        set_item(row, 5, key)
+        set_item(row, 6, value)
+        set_item(row, 7, headers)
+        set_item(row, 8, <object>PyTuple_GET_ITEM(origin, 3))
     # A record holds only bytes, numbers and text and cannot be part of a cycle: keep it off the collector's list.
     PyObject_GC_UnTrack(<PyObject*>row)
     return row
@@ -681,30 +688,6 @@ cdef inline uint8_t* write_field(uint8_t* at, bytes field) noexcept:
     at = write_number(at, PyBytes_GET_SIZE(field))
     memcpy(at, PyBytes_AS_STRING(field), PyBytes_GET_SIZE(field))
     return at + PyBytes_GET_SIZE(field)
-
-
-cdef inline uint64_t zigzag(int64_t number) noexcept nogil:
-    return (<uint64_t>number << 1) ^ <uint64_t>(number >> 63)
-
-
-cdef inline Py_ssize_t number_size(int64_t number) noexcept nogil:
-    """The zig-zag forms of 32 and 64 bits agree on every number that fits 32, so one writer serves both."""
-    cdef uint64_t raw = zigzag(number)
-    cdef Py_ssize_t size = 1
-    while raw > 0x7F:
-        raw >>= 7
-        size += 1
-    return size
-
-
-cdef inline uint8_t* write_number(uint8_t* at, int64_t number) noexcept nogil:
-    cdef uint64_t raw = zigzag(number)
-    while raw > 0x7F:
-        at[0] = <uint8_t>(raw & 0x7F | 0x80)
-        at += 1
-        raw >>= 7
-    at[0] = <uint8_t>raw
-    return at + 1
 
 
 # Records as Arrow columns

@@ -1,14 +1,16 @@
 """Record batches as one Arrow RecordBatch, over the kernel's buffers without copying them."""
 
-from collections.abc import Iterable
+from array import array
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from penstock.model.buffers import Buffer
 from penstock.records.batch import BatchView
 from penstock.records.compression import MAX_DECOMPRESSED_BYTES
-from penstock.records.kernel import decode_columns
-from penstock.records.record import BinaryColumn, Columns, Part
+from penstock.records.kernel import decode_columns, ends_of_runs, skip_below
+from penstock.records.record import CREATE_TIME, LOG_APPEND_TIME, BinaryColumn, Columns, Part
 
 HEADER_TYPE = pa.struct([pa.field("key", pa.utf8(), nullable=False), pa.field("value", pa.binary())])
 
@@ -23,6 +25,30 @@ SCHEMA = pa.schema(
 )
 
 
+CONSUMER_SCHEMA = pa.schema(
+    [
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+        pa.field("topic", pa.utf8(), nullable=False),
+        pa.field("partition", pa.int32(), nullable=False),
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("timestamp", pa.timestamp("ms", tz="UTC"), nullable=False),
+        pa.field("timestampType", pa.int32(), nullable=False),
+        SCHEMA.field("headers"),
+    ]
+)
+
+
+class PartitionBatches(NamedTuple):
+    """What a consumer fetched of one partition, without control batches and those of aborted transactions."""
+
+    topic: str
+    partition: int
+    first_offset: int
+    """The first one wanted: a broker sends whole batches, so the first may begin before it."""
+    batches: Sequence[BatchView]
+
+
 def decode_arrow(batches: Iterable[BatchView], max_size: int = MAX_DECOMPRESSED_BYTES) -> pa.RecordBatch:
     """The records of these batches in one RecordBatch; timestamps are milliseconds, control batches are left out.
 
@@ -32,32 +58,102 @@ def decode_arrow(batches: Iterable[BatchView], max_size: int = MAX_DECOMPRESSED_
     for batch in batches:
         if batch.is_control:
             continue
-        body = batch.uncompressed_body(max_size)
-        max_size -= len(body)
-        parts.append(
-            Part(body, batch.record_count, batch.base_offset, batch.base_timestamp, batch.log_append_timestamp)
-        )
+        parts.append(_part(batch, max_size))
+        max_size -= len(parts[-1].body)
     return to_record_batch(decode_columns(parts))
+
+
+def decode_arrow_partitions(
+    partitions: Iterable[PartitionBatches], max_size: int = MAX_DECOMPRESSED_BYTES
+) -> pa.RecordBatch:
+    """The records of several partitions in one RecordBatch, with the columns that Spark's Kafka source has.
+
+    max_size bounds what all of them together may take after decompression.
+    """
+    parts: list[Part] = []
+    topics: list[tuple[int, str]] = []
+    partition_numbers = array("i")
+    for topic, partition, first_offset, batches in partitions:
+        rows = 0
+        for batch in batches:
+            part = _part(batch, max_size)
+            max_size -= len(part.body)
+            if batch.base_offset < first_offset:
+                part = _from_offset(part, first_offset)
+            parts.append(part)
+            rows += part.record_count
+        topics.append((rows, topic))
+        partition_numbers += _numbers(partition, rows)
+    columns = decode_columns(parts)
+    count = columns.record_count
+    arrays = [
+        _binary_array(count, columns.keys),
+        _binary_array(count, columns.values),
+        _text_array(topics),
+        pa.Array.from_buffers(pa.int32(), count, [None, _buffer(partition_numbers)]),
+        pa.Array.from_buffers(pa.int64(), count, [None, _buffer(columns.offsets)]),
+        pa.Array.from_buffers(CONSUMER_SCHEMA.field("timestamp").type, count, [None, _buffer(columns.timestamps)]),
+        pa.Array.from_buffers(pa.int32(), count, [None, _buffer(_timestamp_types(parts, count))]),
+        _header_array(columns),
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=CONSUMER_SCHEMA)
+
+
+def _part(batch: BatchView, max_size: int) -> Part:
+    body = batch.uncompressed_body(max_size)
+    return Part(body, batch.record_count, batch.base_offset, batch.base_timestamp, batch.log_append_timestamp)
+
+
+def _from_offset(part: Part, first_offset: int) -> Part:
+    skipped, size = skip_below(part.body, part.record_count, first_offset - part.base_offset)
+    return part._replace(body=memoryview(part.body)[size:], record_count=part.record_count - skipped)
+
+
+def _timestamp_types(parts: list[Part], row_count: int) -> "array[int]":
+    if all(part.log_append_timestamp is None for part in parts):
+        return _numbers(CREATE_TIME, row_count)
+    types = array("i")
+    for part in parts:
+        types += _numbers(CREATE_TIME if part.log_append_timestamp is None else LOG_APPEND_TIME, part.record_count)
+    return types
+
+
+def _numbers(number: int, row_count: int) -> "array[int]":
+    return array("i", (number,)) * row_count
+
+
+def _text_array(runs: list[tuple[int, str]]) -> pa.Array:
+    """A column that has the same text in all rows of a run."""
+    encoded = [(row_count, text.encode()) for row_count, text in runs]
+    ends = ends_of_runs([(row_count, len(text)) for row_count, text in encoded])
+    data = b"".join([row_count * text for row_count, text in encoded])
+    row_count = sum(row_count for row_count, _ in runs)
+    return pa.Array.from_buffers(pa.utf8(), row_count, [None, _buffer(ends), _buffer(data)])
 
 
 def to_record_batch(columns: Columns) -> pa.RecordBatch:
     """The kernel's columns as Arrow sees them; the arrays keep the buffers alive."""
     count = columns.record_count
-    names = pa.Array.from_buffers(
-        pa.utf8(), columns.header_count, [None, _buffer(columns.header_key_offsets), _buffer(columns.header_key_data)]
-    )
-    contents = _binary_array(columns.header_count, columns.header_values)
-    structs = pa.Array.from_buffers(HEADER_TYPE, columns.header_count, [None], children=[names, contents])
     arrays = [
         pa.Array.from_buffers(pa.int64(), count, [None, _buffer(columns.offsets)]),
         pa.Array.from_buffers(pa.int64(), count, [None, _buffer(columns.timestamps)]),
         _binary_array(count, columns.keys),
         _binary_array(count, columns.values),
-        pa.Array.from_buffers(
-            SCHEMA.field("headers").type, count, [None, _buffer(columns.header_list_offsets)], children=[structs]
-        ),
+        _header_array(columns),
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+
+def _header_array(columns: Columns) -> pa.Array:
+    names = pa.Array.from_buffers(
+        pa.utf8(), columns.header_count, [None, _buffer(columns.header_key_offsets), _buffer(columns.header_key_data)]
+    )
+    contents = _binary_array(columns.header_count, columns.header_values)
+    structs = pa.Array.from_buffers(HEADER_TYPE, columns.header_count, [None], children=[names, contents])
+    list_ends = _buffer(columns.header_list_offsets)
+    return pa.Array.from_buffers(
+        SCHEMA.field("headers").type, columns.record_count, [None, list_ends], children=[structs]
+    )
 
 
 def _binary_array(count: int, column: BinaryColumn) -> pa.Array:
@@ -67,5 +163,5 @@ def _binary_array(count: int, column: BinaryColumn) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(), count, buffers, null_count=column.null_count)
 
 
-def _buffer(data: Buffer) -> pa.Buffer:
+def _buffer(data: "Buffer | array[int]") -> pa.Buffer:
     return pa.py_buffer(data)

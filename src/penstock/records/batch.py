@@ -9,8 +9,15 @@ from crc32c import crc32c
 from penstock.model.buffers import Buffer
 from penstock.records.compression import MAX_DECOMPRESSED_BYTES, Codec, codec_of, compress, decompress
 from penstock.records.errors import CorruptBatch, InvalidRecord
-from penstock.records.kernel import decode
-from penstock.records.record import BATCH_HEADER, BATCH_HEADER_SIZE, BATCH_LENGTH_OVERHEAD, BATCH_MAGIC, Record
+from penstock.records.kernel import decode, decode_for_consumer
+from penstock.records.record import (
+    BATCH_HEADER,
+    BATCH_HEADER_SIZE,
+    BATCH_LENGTH_OVERHEAD,
+    BATCH_MAGIC,
+    ConsumerRecord,
+    Record,
+)
 
 MAGIC = BATCH_MAGIC
 HEADER_SIZE = BATCH_HEADER_SIZE
@@ -20,6 +27,7 @@ CRC_START = 21
 
 NO_PRODUCER_ID = -1
 NO_SEQUENCE = -1
+NO_LEADER_EPOCH = -1
 
 TIMESTAMP_TYPE_BIT = 0x08
 TRANSACTIONAL_BIT = 0x10
@@ -180,6 +188,22 @@ class BatchView:
             self.base_offset,
             self.base_timestamp,
             self.log_append_timestamp,
+        )
+
+    def consumer_records(
+        self, topic: str, partition: int, max_size: int = MAX_DECOMPRESSED_BYTES
+    ) -> list[ConsumerRecord]:
+        """The records as a consumer hands them out, each with the partition that it came from."""
+        epoch = self.partition_leader_epoch
+        return decode_for_consumer(
+            self.uncompressed_body(max_size),
+            self.record_count,
+            self.base_offset,
+            self.base_timestamp,
+            self.log_append_timestamp,
+            topic,
+            partition,
+            None if epoch == NO_LEADER_EPOCH else epoch,
         )
 
 

@@ -6,11 +6,14 @@ try:
     from penstock.records._kernel import (
         decode,
         decode_columns,
+        decode_for_consumer,
         encode,
+        ends_of_runs,
         extents,
         find_unfit,
         plain_batch,
         scan,
+        skip_below,
         timestamp_range,
     )
 
@@ -19,11 +22,14 @@ except ImportError:
     from penstock.records.pure import (
         decode,
         decode_columns,
+        decode_for_consumer,
         encode,
+        ends_of_runs,
         extents,
         find_unfit,
         plain_batch,
         scan,
+        skip_below,
         timestamp_range,
     )
 
@@ -37,10 +43,13 @@ __all__ = [
     "COMPILED",
     "decode",
     "decode_columns",
+    "decode_for_consumer",
     "encode",
+    "ends_of_runs",
     "extents",
     "find_unfit",
     "plain_batch",
     "scan",
+    "skip_below",
     "timestamp_range",
 ]

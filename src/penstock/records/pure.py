@@ -13,10 +13,13 @@ from penstock.records.record import (
     BATCH_HEADER_SIZE,
     BATCH_LENGTH_OVERHEAD,
     BATCH_MAGIC,
+    CREATE_TIME,
+    LOG_APPEND_TIME,
     NO_TIMESTAMP,
     SMALLEST_RECORD,
     BinaryColumn,
     Columns,
+    ConsumerRecord,
     Header,
     HeaderInput,
     Part,
@@ -24,7 +27,14 @@ from penstock.records.record import (
     RecordInput,
     Scan,
 )
-from penstock.records.varint import VARINT_BYTES, VARLONG_BYTES, decode_unsigned, encode_varint, encode_varlong
+from penstock.records.varint import (
+    VARINT_BYTES,
+    VARLONG_BYTES,
+    decode_unsigned,
+    decode_varint,
+    encode_varint,
+    encode_varlong,
+)
 
 _MIN_INT64 = -(1 << 63)
 _MAX_INT64 = (1 << 63) - 1
@@ -177,6 +187,47 @@ def decode(
     return [_new_record((offset, log_append_timestamp, *fields)) for offset, _, *fields in rows]
 
 
+def decode_for_consumer(
+    body: Buffer,
+    count: int,
+    base_offset: int,
+    base_timestamp: int,
+    log_append_timestamp: int | None,
+    topic: str,
+    partition: int,
+    leader_epoch: int | None,
+) -> list[ConsumerRecord]:
+    """The same records as a consumer hands them out, each with the partition that it came from."""
+    timestamp_type = CREATE_TIME if log_append_timestamp is None else LOG_APPEND_TIME
+    return [
+        ConsumerRecord(
+            topic,
+            partition,
+            offset,
+            timestamp_ms if log_append_timestamp is None else log_append_timestamp,
+            timestamp_type,
+            key,
+            value,
+            headers,
+            leader_epoch,
+        )
+        for offset, timestamp_ms, key, value, headers in _rows(body, count, base_offset, base_timestamp)
+    ]
+
+
+def skip_below(body: Buffer, count: int, offset_delta: int) -> tuple[int, int]:
+    """How many records at the start of an uncompressed section have a smaller offset delta, and their bytes."""
+    skipped = at = 0
+    data = bytes(body)
+    for found_delta, *_ in _rows(data, count, 0, 0):
+        if found_delta >= offset_delta:
+            break
+        length, at = decode_varint(data, at)
+        at += length
+        skipped += 1
+    return skipped, at
+
+
 def decode_columns(parts: Sequence[Part]) -> Columns:
     """The records of several uncompressed sections as one set of Arrow buffers."""
     if sum(len(part[0]) for part in parts) > _MAX_INT32:
@@ -211,6 +262,18 @@ def decode_columns(parts: Sequence[Part]) -> Columns:
         names.data,
         _binary_column(header_values),
     )
+
+
+def ends_of_runs(runs: Sequence[tuple[int, int]]) -> bytearray:
+    """The offsets of an Arrow column of runs (rows, size), in each of which all rows have this size."""
+    ends = array("i", (0,))
+    total = 0
+    for rows, size in runs:
+        if rows < 0 or size < 0 or total + rows * size > _MAX_INT32:
+            raise ValueError(f"{rows} rows of {size} bytes do not fit one column")
+        ends.extend(range(total + size, total + rows * size + 1, size) if size else (total,) * rows)
+        total += rows * size
+    return bytearray(ends)
 
 
 def _rows(body: Buffer, count: int, base_offset: int, base_timestamp: int) -> Iterator[_Row]:

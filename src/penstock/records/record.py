@@ -21,6 +21,9 @@ BATCH_HEADER_SIZE = BATCH_HEADER.size
 # The base offset and the length field itself, which the length does not count.
 BATCH_LENGTH_OVERHEAD = 12
 
+CREATE_TIME = 0
+LOG_APPEND_TIME = 1
+
 NO_TIMESTAMP = -1
 """What a record says that was given no time; no bound applies to it."""
 
@@ -33,6 +36,22 @@ class Record(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: tuple[Header, ...] = ()
+
+
+class ConsumerRecord(NamedTuple):
+    """One record as a consumer hands it out, with the partition that it came from."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    timestamp_type: int
+    """CREATE_TIME or LOG_APPEND_TIME."""
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[Header, ...]
+    leader_epoch: int | None
+    """Of the leader that appended it; None where the broker did not say."""
 
 
 class Scan(NamedTuple):

@@ -16,17 +16,14 @@ from penstock.storage.lookups import first_since, newest
 from penstock.storage.open_files import OpenFiles
 from penstock.storage.outcomes import Appended, FlushDue, FoundRecord, PlainBatch
 from penstock.storage.producer_snapshots import ProducerSnapshots
-from penstock.storage.producers import NO_PRODUCER, AppendedBatch, EndMarker, Origin, Producers
+from penstock.storage.producers import NO_PRODUCER, AppendedBatch, EndMarker, Origin, Producers, TransactionEnd
 from penstock.storage.reading import READ_ERRORS, Reading
-from penstock.storage.replay import end_marker, note_producer, replay_producers
+from penstock.storage.replay import end_marker, marker_batch, note_end, note_producer, replay_producers
 from penstock.storage.retention import below_start, over_size, too_old
 from penstock.storage.segment import Segment
 from penstock.world.disk import Disk, FileRange
 
 logger = logging.getLogger(__name__)
-
-EPOCH_BUMPING_TRANSACTIONS = 2
-"""Since this version of transactions an end marker carries a bumped epoch (KIP-890)."""
 
 
 class Log:
@@ -119,7 +116,7 @@ class Log:
         pieces = (patch_header(batch, base_offset, leader_epoch), batch.bytes_after_patch)
         self._write(pieces, size, (batch.last_offset_delta, batch.max_timestamp), leader_epoch, now_ms, 1)
         if has_producer:
-            self._note_producer(self._segments[-1], batch, base_offset, marker)
+            self._note_abort(note_producer(self.producers, batch, base_offset, marker))
         is_flush_due = self.may_wait_for_flush and self.flush_due(now_ms)
         return Appended(base_offset, base_offset + batch.last_offset_delta, False, is_flush_due)
 
@@ -135,19 +132,18 @@ class Log:
         self._write((data,), size, plain, leader_epoch, now_ms, 1)
         return base_offset
 
-    def append_markers(self, batches: Sequence[tuple[BatchView, int]], *, leader_epoch: int, now_ms: int) -> bool:
-        """End transactions, each in its version, by one write: after a crash all ends are there, or none."""
+    def append_markers(self, ends: Sequence[TransactionEnd], *, leader_epoch: int, now_ms: int) -> bool:
+        """End transactions by one write: after a crash all ends are there, or none. Whether a flush is due."""
         if self._failure is not None:
             self._refuse_if_failed()
+        markers = [EndMarker(end.is_commit, end.coordinator_epoch, now_ms) for end in ends]
+        for end, marker in zip(ends, markers):
+            self.producers.check_marker(end.producer_id, end.producer_epoch, marker, end.transaction_version)
         base_offset = self.end_offset
-        pieces: list[Buffer] = []
-        for offset, (batch, version) in enumerate(batches, base_offset):
-            self._check_producer(batch, Origin.COORDINATOR, end_marker(batch), version)
-            pieces += (patch_header(batch, offset, leader_epoch), batch.bytes_after_patch)
-        plain = len(batches) - 1, max(batch.max_timestamp for batch, _ in batches)
-        self._write(pieces, sum(map(len, pieces)), plain, leader_epoch, now_ms, len(batches))
-        for offset, (batch, _) in enumerate(batches, base_offset):
-            self._note_producer(self._segments[-1], batch, offset, end_marker(batch))
+        pieces = [marker_batch(end, offset, leader_epoch, now_ms) for offset, end in enumerate(ends, base_offset)]
+        self._write(pieces, sum(map(len, pieces)), (len(ends) - 1, now_ms), leader_epoch, now_ms, len(ends))
+        for offset, (end, marker) in enumerate(zip(ends, markers), base_offset):
+            self._note_abort(note_end(self.producers, end.producer_id, end.producer_epoch, offset, marker))
         return self.may_wait_for_flush and self.flush_due(now_ms)
 
     def _write(
@@ -176,8 +172,7 @@ class Log:
     ) -> AppendedBatch | None:
         if marker is not None:
             if origin is Origin.COORDINATOR:
-                bumps_epoch = transaction_version >= EPOCH_BUMPING_TRANSACTIONS
-                self.producers.check_marker(batch.producer_id, batch.producer_epoch, marker, bumps_epoch=bumps_epoch)
+                self.producers.check_marker(batch.producer_id, batch.producer_epoch, marker, transaction_version)
             return None
         if origin is not Origin.CLIENT:
             return None
@@ -187,12 +182,11 @@ class Log:
             self.producers.check_data(*sequences, is_transactional=batch.is_transactional)
         return repeated
 
-    def _note_producer(self, segment: Segment, batch: BatchView, base_offset: int, marker: EndMarker | None) -> None:
-        aborted = note_producer(self.producers, batch, base_offset, marker)
+    def _note_abort(self, aborted: AbortedTransaction | None) -> None:
         if aborted is None:
             return
         try:
-            segment.transactions.append(aborted)
+            self._segments[-1].transactions.append(aborted)
         except OSError as error:
             # The marker is in the log and readers would not know of it; recovery finds it again.
             self._go_offline(error)

@@ -9,7 +9,7 @@ DEFAULT_LIMIT = 4096
 LOADED_INDEXES = 64
 """Indexes of closed segments that are kept in memory, 2 MB at most each."""
 READ_WINDOWS = 64
-"""Stretches of segments that are kept in memory, 128 KB at most each."""
+"""Stretches of segments that are kept in memory, 256 KB at most each."""
 
 
 class Loaded:

@@ -19,6 +19,9 @@ NO_COORDINATOR_EPOCH = -1
 REMEMBERED_BATCHES = 5
 """A producer keeps at most five requests in flight, so a repetition that matters is one of the last five."""
 
+EPOCH_BUMPING_TRANSACTIONS = 2
+"""Since this version of transactions an end marker carries a bumped epoch (KIP-890)."""
+
 _MAX_SEQUENCE = 2**31 - 1
 
 
@@ -58,11 +61,6 @@ class Producer:
     def last_sequence(self) -> int:
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
-    def begin_epoch(self, epoch: int) -> None:
-        if epoch != self.epoch:
-            self.epoch = epoch
-            self.batches.clear()
-
 
 @dataclass(frozen=True, slots=True)
 class CompletedTransaction:
@@ -70,6 +68,17 @@ class CompletedTransaction:
     first_offset: int
     last_offset: int
     is_aborted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionEnd:
+    """What a coordinator tells a partition: how a producer's transaction has ended."""
+
+    producer_id: int
+    producer_epoch: int
+    is_commit: bool
+    coordinator_epoch: int
+    transaction_version: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +123,10 @@ class Producers:
         known = self._producers.get(producer_id)
         if known is None or known.epoch != epoch:
             return None
-        return next((one for one in known.batches if (one.first_sequence, one.last_sequence) == (first, last)), None)
+        for one in known.batches:
+            if one.last_sequence == last and one.first_sequence == first:
+                return one
+        return None
 
     def check_data(self, producer_id: int, epoch: int, first: int, last: int, *, is_transactional: bool) -> None:
         """Raise unless a client's batch may follow what is known of its producer."""
@@ -149,13 +161,13 @@ class Producers:
             f"{known.last_sequence} (current end sequence number)"
         )
 
-    def check_marker(self, producer_id: int, epoch: int, marker: EndMarker, *, bumps_epoch: bool) -> None:
+    def check_marker(self, producer_id: int, epoch: int, marker: EndMarker, transaction_version: int) -> None:
         """Raise unless the coordinator may end this producer's transaction."""
         known = self._producers.get(producer_id)
         if known is None:
             return
-        # Since transactions of version 2 a marker carries a new epoch; an equal one is a repetition, and harmless
-        # when nothing is open.
+        bumps_epoch = transaction_version >= EPOCH_BUMPING_TRANSACTIONS
+        # With a new epoch in every marker, an equal one is a repetition, and harmless when nothing is open.
         is_repeated = bumps_epoch and epoch == known.epoch and known.transaction_start is not None
         if epoch < known.epoch or is_repeated:
             how = "<= the last seen epoch" if bumps_epoch else "smaller than the last seen epoch"
@@ -168,8 +180,7 @@ class Producers:
 
     def note_data(self, producer_id: int, epoch: int, batch: AppendedBatch, *, is_transactional: bool) -> None:
         """A batch of records was appended."""
-        producer = self._producers.setdefault(producer_id, Producer(epoch))
-        producer.begin_epoch(epoch)
+        producer = self._begun(producer_id, epoch)
         producer.batches.append(batch)
         producer.last_timestamp_ms = batch.timestamp_ms
         if is_transactional and producer.transaction_start is None:
@@ -178,21 +189,32 @@ class Producers:
 
     def note_marker(self, producer_id: int, epoch: int, offset: int, marker: EndMarker) -> CompletedTransaction | None:
         """A marker was appended; the transaction it ended, unless that was empty."""
-        producer = self._producers.setdefault(producer_id, Producer(epoch))
+        producer = self._begun(producer_id, epoch)
         start, producer.transaction_start = producer.transaction_start, None
-        producer.begin_epoch(epoch)
         producer.coordinator_epoch = marker.coordinator_epoch
         producer.last_timestamp_ms = marker.timestamp_ms
         if start is None:
             return None
         return CompletedTransaction(producer_id, start, offset, is_aborted=not marker.is_commit)
 
-    def complete(self, transaction: CompletedTransaction) -> AbortedTransaction:
-        """Close a transaction; the entry is what an index would say if it was aborted."""
-        others = [start for start, producer_id in self._open.items() if producer_id != transaction.producer_id]
-        stable = min(others, default=transaction.last_offset + 1)
+    def _begun(self, producer_id: int, epoch: int) -> Producer:
+        """The producer, in this epoch from now on."""
+        producer = self._producers.get(producer_id)
+        if producer is None:
+            producer = self._producers[producer_id] = Producer(epoch)
+        elif producer.epoch != epoch:
+            producer.epoch = epoch
+            producer.batches.clear()
+        return producer
+
+    def complete(self, transaction: CompletedTransaction) -> AbortedTransaction | None:
+        """Close a transaction; if it was aborted, an index must learn of it."""
         self._open.pop(transaction.first_offset, None)
         self._unreplicated[transaction.first_offset] = transaction.last_offset
+        if not transaction.is_aborted:
+            return None
+        others = [start for start, producer_id in self._open.items() if producer_id != transaction.producer_id]
+        stable = min(others, default=transaction.last_offset + 1)
         return AbortedTransaction(transaction.producer_id, transaction.first_offset, transaction.last_offset, stable)
 
     def raise_high_watermark(self, high_watermark: int) -> None:

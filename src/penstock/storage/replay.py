@@ -2,11 +2,11 @@
 
 from penstock.model.errors import KafkaStorageError
 from penstock.records import BatchView, CorruptBatch, RecordsError, parse_control_record
-from penstock.records.builder import ControlType
+from penstock.records.builder import ControlType, end_transaction_marker
 from penstock.storage.formats import AbortedTransaction
 from penstock.storage.log_config import LogConfig
 from penstock.storage.producer_snapshots import ProducerSnapshots
-from penstock.storage.producers import NO_PRODUCER, AppendedBatch, EndMarker, Producers
+from penstock.storage.producers import NO_PRODUCER, AppendedBatch, EndMarker, Producers, TransactionEnd
 from penstock.storage.segment import Segment
 
 
@@ -25,6 +25,19 @@ def end_marker(batch: BatchView) -> EndMarker | None:
     return EndMarker(control.type == ControlType.COMMIT, control.coordinator_epoch, records[0].timestamp_ms)
 
 
+def marker_batch(end: TransactionEnd, offset: int, leader_epoch: int, now_ms: int) -> bytes:
+    """What `end_marker` reads, as a log keeps it."""
+    return end_transaction_marker(
+        ControlType.COMMIT if end.is_commit else ControlType.ABORT,
+        producer_id=end.producer_id,
+        producer_epoch=end.producer_epoch,
+        coordinator_epoch=end.coordinator_epoch,
+        timestamp_ms=now_ms,
+        base_offset=offset,
+        partition_leader_epoch=leader_epoch,
+    )
+
+
 def note_producer(
     producers: Producers, batch: BatchView, base_offset: int, marker: EndMarker | None
 ) -> AbortedTransaction | None:
@@ -37,11 +50,15 @@ def note_producer(
                 batch.producer_id, batch.producer_epoch, appended, is_transactional=batch.is_transactional
             )
         return None
-    completed = producers.note_marker(batch.producer_id, batch.producer_epoch, base_offset, marker)
-    if completed is None:
-        return None
-    entry = producers.complete(completed)
-    return entry if completed.is_aborted else None
+    return note_end(producers, batch.producer_id, batch.producer_epoch, base_offset, marker)
+
+
+def note_end(
+    producers: Producers, producer_id: int, producer_epoch: int, offset: int, marker: EndMarker
+) -> AbortedTransaction | None:
+    """The same for a marker alone."""
+    completed = producers.note_marker(producer_id, producer_epoch, offset, marker)
+    return None if completed is None else producers.complete(completed)
 
 
 def replay_producers(
@@ -81,3 +98,7 @@ def _replay_segment(segment: Segment, producers: Producers, end_offset: int) -> 
             except RecordsError as error:
                 raise KafkaStorageError(f"{segment.path('.log')} is damaged at {place.position}: {error}") from error
             note_producer(producers, header, header.base_offset, marker)
+
+
+MARKER_SIZE = len(marker_batch(TransactionEnd(0, 0, True, 0, 0), 0, 0, 0))
+"""The bytes that each end of a transaction takes in a log."""

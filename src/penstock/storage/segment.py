@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 FIRST_WINDOW_BYTES = 512
 SCAN_WINDOW_BYTES = 64 * 1024
-SHORT_READ_BYTES = 128 * 1024
+SHORT_READ_BYTES = 256 * 1024
 MAX_RELATIVE_OFFSET = 2**31 - 1
 NOT_KNOWN_TO_FIT = -(2**63) - 1
 SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")

@@ -67,7 +67,8 @@ def validate(
     topic_partition is for the texts of errors alone.
     """
     batch = _parse(data, config, allows_zstd)
-    if not batch.attributes and config.stores_as_produced and _is_as_it_says(batch, config, now_ms):
+    is_plain = not batch.attributes & ~TRANSACTIONAL_BIT
+    if is_plain and config.stores_as_produced and _is_as_it_says(batch, config, now_ms):
         return batch
     is_stamped = batch.attributes & TIMESTAMP_TYPE_BIT
     if is_stamped and config.uses_log_append_time:

@@ -102,15 +102,16 @@ def prepare(
     return transaction.prepared(state, client_version, next_producer_id, now_ms, group)
 
 
-def response(known: Transaction | None, decided: Transaction | ErrorCode, version: int, now_ms: int) -> EndTxnResponse:
+def response(known: Transaction | None, decided: Transaction | ErrorCode, version: int) -> EndTxnResponse:
     """With what the producer goes on, if it leaves the epoch to the coordinator."""
     code = decided if isinstance(decided, ErrorCode) else ErrorCode.NONE
     if code is ErrorCode.PRODUCER_FENCED and version < KNOWS_FENCED:
         code = ErrorCode.INVALID_PRODUCER_EPOCH
-    goes_on = decided.completed(now_ms) if isinstance(decided, Transaction) else known
+    goes_on = decided if isinstance(decided, Transaction) else known
     if code or version < BUMPS_EPOCH or goes_on is None:
         return EndTxnResponse(error_code=code, producer_id=NO_PRODUCER_ID, producer_epoch=NO_EPOCH)
-    return EndTxnResponse(producer_id=goes_on.producer_id, producer_epoch=goes_on.producer_epoch)
+    producer_id, producer_epoch = goes_on.next_identity
+    return EndTxnResponse(producer_id=producer_id, producer_epoch=producer_epoch)
 
 
 def _classic_step(known: Transaction, request: EndTxnRequest) -> Step | ErrorCode:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import chain
+from typing import NamedTuple
 
 from penstock.model.errors import ErrorCode, KafkaError
 from penstock.transactions.ending import prepare
@@ -17,15 +18,13 @@ GROUP_SIZE = 16
 """Bytes of a digest that stand for a group."""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupMember:
+class GroupMember(NamedTuple):
     transactional_id: str
     producer_id: int
     producer_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class MemberOutcome:
+class MemberOutcome(NamedTuple):
     """NONE with what the producer goes on with, or why not; OPERATION_NOT_ATTEMPTED if others are the reason."""
 
     error_code: ErrorCode

@@ -188,7 +188,7 @@ class TransactionMachine:
             decided = ending.end(known, request, client_version, self._new_producer_id, now_ms)
         except KafkaError as error:
             decided = error.code
-        self.outbox.answer(token, ending.response(known, decided, version, now_ms))
+        self.outbox.answer(token, ending.response(known, decided, version))
         if isinstance(decided, Transaction):
             self._follow([decided])
 

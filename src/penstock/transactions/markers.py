@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from penstock.transactions.states import COMMITTED
 from penstock.transactions.transaction import TopicPartition, Transaction
@@ -21,8 +21,7 @@ is nothing to do then.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Marker:
+class Marker(NamedTuple):
     """Ends one transaction in each of its partitions; a transaction without partitions needs none."""
 
     transactional_id: str
@@ -66,7 +65,7 @@ def _marker(transaction: Transaction) -> Marker:
         transaction.transactional_id,
         transaction.producer_id,
         transaction.producer_epoch,
-        is_commit=transaction.state in COMMITTED,
-        transaction_version=transaction.client_version,
-        partitions=tuple(sorted(transaction.partitions)),
+        transaction.state in COMMITTED,
+        transaction.client_version,
+        tuple(sorted(transaction.partitions)),
     )

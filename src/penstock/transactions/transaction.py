@@ -1,10 +1,8 @@
 """What is known of one transactional id, and how it becomes what follows."""
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, fields, replace
 from itertools import groupby
-from operator import attrgetter
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from penstock.coordination.decision import Record
 from penstock.transactions.records import (
@@ -29,8 +27,9 @@ MAX_INT32 = 2**31 - 1
 CLASSIC_VERSION = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Transaction:
+class Transaction(NamedTuple):
+    """A tuple, because every step makes another one, and a frozen dataclass takes long to make."""
+
     transactional_id: str
     producer_id: int
     producer_epoch: int
@@ -94,7 +93,7 @@ class Transaction:
 
     def rotated(self, producer_id: int, last_epoch: int, timeout_ms: int, now_ms: int) -> "Transaction":
         """The epochs of the producer id are used up: begin with another."""
-        return replace(self.initialized(0, last_epoch, timeout_ms, now_ms), producer_id=producer_id)
+        return self.initialized(0, last_epoch, timeout_ms, now_ms)._replace(producer_id=producer_id)
 
     def grown(self, partitions: Iterable[TopicPartition], client_version: int, now_ms: int) -> "Transaction":
         """More partitions belong to the transaction; the first ones begin it."""
@@ -129,7 +128,7 @@ class Transaction:
         """Abort of what nobody may go on with: the epoch is bumped, whatever version the client speaks."""
         if server_version >= EPOCH_BUMP_VERSION:
             return self.prepared(State.PREPARE_ABORT, server_version, next_producer_id, now_ms)
-        bumped = replace(self, producer_epoch=min(self.producer_epoch + 1, MAX_EPOCH), last_producer_epoch=NO_EPOCH)
+        bumped = self._replace(producer_epoch=min(self.producer_epoch + 1, MAX_EPOCH), last_producer_epoch=NO_EPOCH)
         return bumped.prepared(State.PREPARE_ABORT, CLASSIC_VERSION, NO_PRODUCER_ID, now_ms)
 
     def completed(self, now_ms: int) -> "Transaction":
@@ -149,17 +148,9 @@ class Transaction:
 
     def _moved(self, state: State, now_ms: int, *, group: bytes = NO_GROUP, **changes: Any) -> "Transaction":
         assert state in NEXT[self.state], f"{self.state} -> {state}"
-        changes.update(state=state, previous_producer_id=self.producer_id, updated_ms=now_ms, group=group)
-        # Every step of every transaction comes here, and `replace` takes three times as long.
-        values = list(_values_of(self))
-        for name, value in changes.items():
-            values[_PLACES[name]] = value
-        return Transaction(*values)
-
-
-_FIELDS = tuple(field.name for field in fields(Transaction))
-_PLACES = {name: place for place, name in enumerate(_FIELDS)}
-_values_of = attrgetter(*_FIELDS)
+        return self._replace(
+            state=state, previous_producer_id=self.producer_id, updated_ms=now_ms, group=group, **changes
+        )
 
 
 def by_topic(partitions: Collection[TopicPartition]) -> list[tuple[str, list[int]]]:

@@ -11,7 +11,7 @@ from penstock.world.real_async_disk import RealAsyncDisk
 from penstock.world.real_disk import RealDisk
 from penstock.world.real_net import RealNet
 from penstock.world.real_workers import RealWorkers
-from penstock.world.world import World
+from penstock.world.world import ClientWorld, World
 
 try:
     import uvloop
@@ -61,6 +61,15 @@ def real_world(worker_limit: int = 1) -> World:
         net=RealNet(),
         workers=RealWorkers(worker_limit),
     )
+
+
+def real_client_world() -> ClientWorld:
+    return ClientWorld(clock=RealClock(), entropy=RealEntropy(), net=RealNet())
+
+
+def new_loop() -> asyncio.AbstractEventLoop:
+    """A loop for a thread of one's own: uvloop's, or asyncio's where uvloop is not installed."""
+    return asyncio.new_event_loop() if _uvloop_factory is None else _uvloop_factory()
 
 
 def loop_name() -> str:

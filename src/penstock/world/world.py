@@ -16,3 +16,12 @@ class World:
     async_disk: AsyncDisk
     net: Net
     workers: Workers
+
+
+@dataclass(frozen=True, slots=True)
+class ClientWorld:
+    """The doors that a client needs: it keeps no files."""
+
+    clock: Clock
+    entropy: Entropy
+    net: Net

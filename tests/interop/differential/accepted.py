@@ -28,6 +28,12 @@ _CRASHES = "Apache stumbles over it with an error of its own; ours names the fau
 
 _STUCK = "Apache never answers a member with an unreadable subscription or a protocol named twice; ours lets it in"
 
+_MUTE = "a refusal of ours says nothing about the group"
+
+_REPLACED = "an older instance aborts its successor's transaction at Apache's; ours refuses it (docs/compatibility.md)"
+
+_ZOMBIE = "Apache takes an older instance for its classic successor; ours fences it (docs/compatibility.md)"
+
 MEANT: tuple[Accepted, ...] = (
     *_NODES,
     Accepted("ApiVersions", "*", "api_keys[*]", "this API is not served yet", ours=ABSENT),
@@ -38,6 +44,9 @@ MEANT: tuple[Accepted, ...] = (
     Accepted("JoinGroup", "*twice", "*", _STUCK),
     Accepted("ListGroups", "*", "groups[garbage-3]*", _STUCK),
     Accepted("ListGroups", "*", "groups[twice-3]*", _STUCK),
+    Accepted("More than fits", "returned", "generation_id", _MUTE, ours="-1"),
+    Accepted("More than fits", "returned", "leader", _MUTE, ours="''"),
+    Accepted("More than fits", "returned", "protocol_*", _MUTE, ours="None"),
     Accepted(
         "Metadata",
         "creation of a*name",
@@ -64,6 +73,15 @@ MEANT: tuple[Accepted, ...] = (
     Accepted("Produce", "*", "*.error_message", "Apache leaves it to the code; ours says what is wrong", apache="None"),
     Accepted("After a restart", "sequence *", "*.error_message", "as in Produce", apache="None"),
     Accepted("Transactions", "*records*", "*.error_message", "as in Produce", apache="None"),
+    Accepted("Transactions", "replaced, old: the older one", "error_code", _REPLACED, apache="51", ours="47"),
+    Accepted("Transactions", "replaced, *: the older one", "error_code", _REPLACED, apache="51", ours="90"),
+    Accepted("Transactions", "replaced, *: state*", "transaction_states[*].*", _REPLACED),
+    Accepted("Transactions", "replaced, implicit: the newer one commits", "*", _REPLACED, apache="48", ours="0"),
+    Accepted("Transactions", "replaced, implicit: the newer one commits", "producer_*", _REPLACED, apache="-1"),
+    Accepted("Transactions", "replaced, *: the newer one commits", "error_code", _REPLACED, apache="90", ours="0"),
+    Accepted("Transactions", "zombie: abort by the older one", "error_code", _ZOMBIE, apache="48", ours="90"),
+    Accepted("Transactions", "zombie: commit by the older one", "error_code", _ZOMBIE, apache="0", ours="90"),
+    Accepted("Transactions", "zombie: commit by the older one", "producer_*", _ZOMBIE, ours="-1"),
     Accepted("Transactions of strangers", "Produce: *", "*.error_message", "as in Produce", apache="None"),
     Accepted("Produce", "broken: length *", "*.error_message", "the same fault in other words"),
     Accepted("Produce", "broken: codec *", "*.error_code", _CRASHES, apache="-1", ours="76"),

@@ -42,6 +42,13 @@ class AnswerOf:
     case: str
 
 
+@dataclass(frozen=True, slots=True)
+class Volley:
+    """Stands for requests that are sent on one connection without waiting for each other's answers."""
+
+    requests: Sequence[Any]
+
+
 T = TypeVar("T")
 Build = Callable[[Side], Any]
 

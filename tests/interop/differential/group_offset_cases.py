@@ -131,6 +131,9 @@ _OUTSIDE: dict[str, Callable[[Side], OffsetCommitRequest]] = {
     "with long metadata": lambda s: commit(s, f"long-{s.version}", KEPT, metadata=LAST_KEPT),
     "with too long metadata": lambda s: commit(s, f"long-{s.version}", KEPT, metadata=LAST_KEPT + "x"),
     "with long metadata of few letters": lambda s: commit(s, f"wide-{s.version}", KEPT, metadata="é" * 4_096),
+    "of more than a batch may have": lambda s: commit(
+        s, f"long-{s.version}", *[KEPT] * 300, offset=9, metadata=LAST_KEPT
+    ),
     "with a generation": lambda s: commit(s, f"never-{s.version}", KEPT, generation=3, member="who"),
     "with a generation alone": lambda s: commit(s, f"never-{s.version}", KEPT, generation=0),
     "with a member alone": lambda s: commit(s, f"lone-{s.version}", KEPT, member="who"),

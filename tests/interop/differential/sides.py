@@ -1,8 +1,9 @@
 """A broker under comparison: its connection, and what the answers so far have taught about it."""
 
 import asyncio
+import socket
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 from penstock.model.errors import ErrorCode
@@ -40,7 +41,7 @@ from tests.interop.differential.answers import (
     name_members,
     random_part,
 )
-from tests.interop.differential.cases import PARTITIONS, AnswerOf, Case, Table
+from tests.interop.differential.cases import PARTITIONS, AnswerOf, Case, Table, Volley
 
 TRANSACTION = 1
 SAFE_DOWNGRADE = 2
@@ -49,6 +50,20 @@ BROKER = 4
 
 CALL_SECONDS = 10
 SETTLE_SECONDS = 30
+
+
+class VolleyChannel(Channel):
+    """Requests that are sent at once come in one piece, so that ours begins with all of them before it goes on."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._socket = transport.get_extra_info("socket")
+
+    def send_at_once(self, requests: Sequence[Any], version: int) -> list[asyncio.Future[Any]]:
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, True)
+        answers = [self.send(request, version) for request in requests]
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, False)
+        return answers
 
 
 class LiveSide:
@@ -128,6 +143,8 @@ class LiveSide:
                 return PARKED
             if isinstance(request, AnswerOf):
                 return await self._parked_answer(request.case)
+            if isinstance(request, Volley):
+                return await self._volley(request, version)
             if not case.is_answered:
                 channel = await self._connected()
                 channel.send_without_answer(request, version)
@@ -181,6 +198,17 @@ class LiveSide:
             channel.close()
         self._learn_member(name, request, response)
         return self._shown(response)
+
+    async def _volley(self, volley: Volley, version: int) -> dict[str, str]:
+        channel = VolleyChannel("penstock")
+        await RealNet().connect("localhost", self._port, lambda: channel)
+        try:
+            answers = channel.send_at_once(volley.requests, version)
+            responses = await asyncio.wait_for(asyncio.gather(*answers), CALL_SECONDS)
+        finally:
+            channel.close()
+        shown = [self._shown(response) for response in responses]
+        return {f"[{number}].{path}": value for number, one in enumerate(shown) for path, value in one.items()}
 
     async def _rebalances(self, group: str) -> bool:
         answer = await self._call(DescribeGroupsRequest(groups=[group]), 5)

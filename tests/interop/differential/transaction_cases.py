@@ -26,7 +26,7 @@ from penstock.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from tests.interop.differential.cases import EVERY, Case, Side, Table
+from tests.interop.differential.cases import EVERY, Case, Side, Table, Volley
 from tests.interop.differential.requests import batch
 
 INIT, ADD, OFFSETS, COMMIT = (
@@ -85,9 +85,17 @@ def add_offsets(who: Who, group: str) -> AddOffsetsToTxnRequest:
 
 
 def commit_offset(
-    who: Who, group: str, topic: str, index: int = 0, *, generation: int = -1, member: str = ""
+    who: Who,
+    group: str,
+    topic: str,
+    index: int = 0,
+    *,
+    generation: int = -1,
+    member: str = "",
+    metadata: str = "note",
+    times: int = 1,
 ) -> TxnOffsetCommitRequest:
-    partition = TxnOffsetCommitRequestPartition(partition_index=index, committed_offset=7, committed_metadata="note")
+    partition = TxnOffsetCommitRequestPartition(partition_index=index, committed_offset=7, committed_metadata=metadata)
     return TxnOffsetCommitRequest(
         transactional_id=who[0],
         group_id=group,
@@ -95,7 +103,7 @@ def commit_offset(
         producer_epoch=who[2],
         generation_id=generation,
         member_id=member,
-        topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=[partition])],
+        topics=[TxnOffsetCommitRequestTopic(name=topic, partitions=[partition] * times)],
     )
 
 
@@ -215,6 +223,11 @@ def implicit_story() -> Iterator[Case]:
             *seen,
             ("records", PRODUCE, lambda side: put(side, own(side, name), topic)),
             ("more records", PRODUCE, lambda side: put(side, own(side, name), topic, sequence=1)),
+            (
+                "offsets of more than a batch may have",
+                COMMIT,
+                lambda side: commit_offset(own(side, name), name, topic, 1, metadata="x" * 4_096, times=300),
+            ),
             ("offsets", COMMIT, lambda side: commit_offset(own(side, name), name, topic)),
             *seen,
             ("end by an older epoch", END, lambda side: end(own(side, name, later=-1))),
@@ -230,6 +243,10 @@ def implicit_story() -> Iterator[Case]:
             ("abort", END, lambda side: end(own(side, name), is_commit=False)),
             *seen,
             ("the epoch before that", END, lambda side: end(own(side, name, later=-2))),
+            ("abort by the epoch before that", END, lambda side: end(own(side, name, later=-2), is_commit=False)),
+            ("a later epoch", END, lambda side: end(own(side, name, later=1))),
+            ("abort by a later epoch", END, lambda side: end(own(side, name, later=1), is_commit=False)),
+            ("another id", END, lambda side: end(own(side, name, producer_id=987_654), is_commit=False)),
         ],
     )
 
@@ -265,6 +282,53 @@ def fencing_story(kind: str, versions: dict[ApiKey, int]) -> Iterator[Case]:
     )
 
 
+def replaced_story(kind: str, versions: dict[ApiKey, int]) -> Iterator[Case]:
+    """An older instance goes on after an error (KIP-360) while its successor has a transaction open."""
+    name = topic = f"replaced-{kind}"
+    open_steps: list[Step] = [("records", PRODUCE, lambda side: put(side, own(side, name), topic))]
+    if versions[END] < IMPLICIT[END]:
+        open_steps.insert(0, ("add", ADD, lambda side: add(side, own(side, name), (topic, 0))))
+    yield from steps_of(
+        f"replaced, {kind}",
+        versions,
+        [
+            ("begin", INIT, lambda _: init(name)),
+            ("another", INIT, lambda _: init(name)),
+            *open_steps,
+            ("the older one", INIT, lambda side: init(name, 60_000, *own(side, name, later=-1)[1:])),
+            ("the older one, again", INIT, lambda side: init(name, 60_000, *own(side, name, later=-1)[1:])),
+            ("state", ApiKey.DESCRIBE_TRANSACTIONS, lambda _: describe(name)),
+            ("the newer one commits", END, lambda side: end(own(side, name))),
+            ("state after that", ApiKey.DESCRIBE_TRANSACTIONS, lambda _: describe(name)),
+        ],
+    )
+
+
+def zombie_story() -> Iterator[Case]:
+    """An instance of the newer flow, whose classic successor has ended a transaction with the epoch after its own."""
+    name = topic = "zombie"
+    yield from steps_of(
+        name,
+        NEWEST_CLASSIC,
+        [
+            ("begin", INIT, lambda _: init(name)),
+            ("another", INIT, lambda _: init(name)),
+            ("add", ADD, lambda side: add(side, own(side, name), (topic, 0))),
+            ("records", PRODUCE, lambda side: put(side, own(side, name), topic)),
+            ("commit", END, lambda side: end(own(side, name))),
+        ],
+    )
+    yield from steps_of(
+        name,
+        IMPLICIT,
+        [
+            ("abort by the older one", END, lambda side: end(own(side, name, later=-1), is_commit=False)),
+            ("commit by the older one", END, lambda side: end(own(side, name, later=-1))),
+            ("state", ApiKey.DESCRIBE_TRANSACTIONS, lambda _: describe(name)),
+        ],
+    )
+
+
 def recovery_story(version: int) -> Iterator[Case]:
     """A producer that says who it was (KIP-360)."""
     name = f"recovers-{version}"
@@ -290,12 +354,40 @@ def recovery_story(version: int) -> Iterator[Case]:
     )
 
 
+def decided_story(version: int, *, is_commit: bool) -> Iterator[Case]:
+    """Who asks to end a transaction whose outcome is written, and whose partitions do not know it yet."""
+    name = topic = f"decided-{version}-{is_commit}"
+    open_steps: list[Step] = [("records", PRODUCE, lambda side: put(side, own(side, name), topic))]
+    if version < IMPLICIT[END]:
+        open_steps.insert(0, ("add", ADD, lambda side: add(side, own(side, name), (topic, 0))))
+
+    def volley(side: Side) -> Volley:
+        who = [own(side, name, later=later) for later in (0, 0, 1, -1, -2, 5)]
+        who.append(own(side, name, producer_id=987_654))
+        return Volley([end(one, is_commit=wanted) for wanted in (is_commit, not is_commit) for one in who])
+
+    yield from steps_of(
+        f"decided, v{version}, {'commit' if is_commit else 'abort'}",
+        {**(IMPLICIT if version >= IMPLICIT[END] else NEWEST_CLASSIC), END: version},
+        [
+            *(("begin", INIT, lambda _: init(name)),) * 3,
+            *open_steps,
+            ("ends of all kinds", END, volley),
+        ],
+    )
+
+
+DECIDED_VERSIONS = (1, 4, 5)
+TOO_SMALL_FOR_MARKERS = {"max.message.bytes": "77"}
+"""Apache cannot write the marker then, and the transaction stays as it was decided; ours does not look at that."""
+
 CLASSIC_LAGS = range(6)
 FENCED = {
     "classic": NEWEST_CLASSIC,
     "old": {INIT: 2, ADD: 1, OFFSETS: 1, COMMIT: 2, END: 1, PRODUCE: 9},
     "implicit": IMPLICIT,
 }
+REPLACED = {"classic": NEWEST_CLASSIC, "old": {**NEWEST_CLASSIC, INIT: 3}, "implicit": IMPLICIT}
 KNOWN = "known"
 
 _INITIALIZED = Case("begin", lambda _: init(KNOWN), versions=(5,), api=INIT)
@@ -340,14 +432,26 @@ FLOWS = Table(
         *(case for lag in CLASSIC_LAGS for case in classic_story(lag)),
         *implicit_story(),
         *(case for kind, versions in FENCED.items() for case in fencing_story(kind, versions)),
+        *(case for kind, versions in REPLACED.items() for case in replaced_story(kind, versions)),
+        *zombie_story(),
         *(case for version in (3, 4, 5) for case in recovery_story(version)),
     ],
     topics={
         **{f"classic-{lag}": {} for lag in CLASSIC_LAGS},
         **{f"fenced-{kind}": {} for kind in FENCED},
+        **{f"replaced-{kind}": {} for kind in REPLACED},
         "implicit": {},
+        "zombie": {},
     },
     is_about_transactions=True,
 )
 
-TABLES = (STRANGERS, FLOWS)
+DECIDED = Table(
+    "Transactions that are decided",
+    END,
+    [case for version in DECIDED_VERSIONS for way in (True, False) for case in decided_story(version, is_commit=way)],
+    topics={f"decided-{version}-{way}": TOO_SMALL_FOR_MARKERS for version in DECIDED_VERSIONS for way in (True, False)},
+    is_about_transactions=True,
+)
+
+TABLES = (STRANGERS, FLOWS, DECIDED)

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.groups import GroupSettings, State
 from penstock.groups.group import NEXT_STATES, Group
-from penstock.model.errors import ErrorCode
+from penstock.model.errors import ErrorCode, UnknownServerError
 from tests.unit.groups.harness import REBALANCE_MS, SESSION_MS, Coordinator
 
 
@@ -32,6 +32,24 @@ def test_followers_wait_for_the_assignment_of_the_leader() -> None:
     assert coordinator.synced(answered).assignment == b"a"
     assert coordinator.synced(answered).protocol_type == "consumer"
     assert coordinator.synced(answered).protocol_name == "range"
+
+
+def test_an_assignment_that_cannot_be_written_is_nobodys_and_all_join_again() -> None:
+    coordinator = Coordinator()
+    leader, follower = coordinator.prepared()
+    waiting = coordinator.sync(follower, 1)
+    coordinator.journal.refusal = UnknownServerError("too large")
+    refused = coordinator.sync(leader, 1, {leader: b"much", follower: b"more"})
+    assert [type(coordinator.replies[token]) for token in (refused, waiting)] == [UnknownServerError] * 2
+    assert coordinator.is_in(State.PREPARING_REBALANCE)
+    assert coordinator.counts.classic_rebalances == 0
+    assert coordinator.error(coordinator.sync(leader, 1)) == ErrorCode.REBALANCE_IN_PROGRESS
+    coordinator.journal.refusal = None
+    tokens = [coordinator.join(member) for member in (leader, follower)]
+    assert [coordinator.joined(token).generation_id for token in tokens] == [2, 2]
+    coordinator.sync(leader, 2, {follower: b"less"})
+    assert coordinator.synced(coordinator.sync(follower, 2)).assignment == b"less"
+    assert coordinator.counts.classic_rebalances == 1
 
 
 def test_a_late_sync_gets_its_assignment_at_once() -> None:

@@ -1,7 +1,7 @@
 """Members that keep their place through a restart (KIP-345)."""
 
 from penstock.groups import Joiner, State
-from penstock.model.errors import ErrorCode
+from penstock.model.errors import ErrorCode, UnknownServerError
 from tests.unit.groups.harness import REBALANCE_MS, SESSION_MS, Coordinator
 
 BEFORE_9 = Joiner("c", "/::1", 8)
@@ -56,6 +56,24 @@ def test_a_leader_that_cannot_skip_the_assignment_is_not_told_that_it_leads() ->
     reply = coordinator.joined(coordinator.join(instance="a", joiner=BEFORE_9))
     assert (reply.leader, reply.members, reply.skip_assignment) == (a, [], False)
     assert coordinator.group.leader == reply.member_id
+
+
+def test_a_member_that_returns_and_cannot_be_written_down_leaves_its_place_to_the_old_incarnation() -> None:
+    coordinator = Coordinator()
+    a, b = stable(coordinator)
+    coordinator.journal.refusal = UnknownServerError("too large")
+    for instance in "ab":
+        token = coordinator.join(instance=instance, protocols={"range": b"much", "sticky": b""}, joiner=SINCE_9)
+        assert isinstance(coordinator.replies[token], UnknownServerError)
+    coordinator.journal.refusal = None
+    assert set(coordinator.group.members) == {a, b}
+    assert (coordinator.group.state, coordinator.group.leader) == (State.STABLE, a)
+    assert not coordinator.group.supports("consumer", ["sticky"])
+    assert coordinator.synced(coordinator.sync(a, 1, instance="a")).assignment == b"to a"
+    coordinator.advance(SESSION_MS - 1)
+    assert coordinator.heartbeat(b, 1, instance="b") == ErrorCode.NONE
+    coordinator.load()
+    assert coordinator.heartbeat(b, 1, instance="b") == ErrorCode.NONE
 
 
 def test_the_old_incarnation_is_fenced_wherever_it_speaks() -> None:

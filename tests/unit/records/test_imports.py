@@ -6,6 +6,7 @@ import sys
 WITHOUT_COMPILED = """
 import logging, sys
 sys.modules["penstock.records._kernel"] = None
+sys.modules["penstock.records._writer"] = None
 
 class Seen(logging.Handler):
     lines = []
@@ -15,10 +16,10 @@ class Seen(logging.Handler):
 logging.getLogger().addHandler(Seen())
 import penstock.records
 import penstock.records.arrow
-from penstock.records import COMPILED, Codec, build_batch, kernel, parse_produced, pure, scan
+from penstock.records import COMPILED, BatchWriter, Codec, build_batch, kernel, parse_produced, pure, pure_writer, scan
 
 assert not COMPILED
-assert kernel.encode is pure.encode and scan is pure.scan
+assert kernel.encode is pure.encode and scan is pure.scan and BatchWriter is pure_writer.BatchWriter
 records = [(1, b"key", b"value", [("header", None)])] * 100
 for codec in Codec:
     view = parse_produced(build_batch(records, codec=codec))

@@ -35,6 +35,7 @@ def read_all(kernel: ModuleType, body: bytes, count: int) -> None:
         lambda: kernel.timestamp_range(body, 0, count),
         lambda: kernel.decode(body, count, 0, 0, None),
         lambda: kernel.decode(body, count, 0, 0, 5),
+        lambda: kernel.decode_for_consumer(body, count, 0, 0, None, "topic", 0, None),
         lambda: kernel.decode_columns([Part(body, count, 0, 0, None)]),
     ]
     for read in readers:

@@ -8,7 +8,8 @@ from penstock.model.errors import KafkaError
 from penstock.records import BatchView
 from penstock.storage.log import Log
 from penstock.storage.log_config import LogConfig
-from tests.logs import T0, append, clean, marker, opened
+from penstock.storage.producers import TransactionEnd
+from tests.logs import T0, append, clean, opened
 
 PRODUCERS = range(100, 120)
 EPOCH = 1
@@ -20,9 +21,12 @@ def begin_all(log: Log) -> None:
         append(log, b"value", producer_id=producer, producer_epoch=EPOCH, base_sequence=0, is_transactional=True)
 
 
+def end_of(producer_id: int, *, commit: bool = True, epoch: int = EPOCH) -> TransactionEnd:
+    return TransactionEnd(producer_id, epoch, commit, coordinator_epoch=0, transaction_version=0)
+
+
 def end_all(log: Log, *, commit: bool = True) -> None:
-    markers = [(marker(producer, commit=commit, epoch=EPOCH), 0) for producer in PRODUCERS]
-    log.append_markers(markers, leader_epoch=0, now_ms=T0)
+    log.append_markers([end_of(producer, commit=commit) for producer in PRODUCERS], leader_epoch=0, now_ms=T0)
     log.raise_high_watermark(log.end_offset)
 
 
@@ -44,8 +48,7 @@ def test_the_indexes_know_every_marker_as_if_it_had_been_written_alone(tmp_path:
     begin_all(alone)
     end_all(together)
     for producer in PRODUCERS:
-        one = marker(producer, commit=True, epoch=EPOCH)
-        alone.append_markers([(one, 0)], leader_epoch=0, now_ms=T0)
+        alone.append_markers([end_of(producer)], leader_epoch=0, now_ms=T0)
     alone.raise_high_watermark(alone.end_offset)
     states = clean(together), clean(alone)
     for log in (together, alone):
@@ -62,10 +65,10 @@ def test_if_one_marker_is_refused_none_is_written(tmp_path: Path) -> None:
     log = opened(tmp_path)
     begin_all(log)
     end = log.end_offset
-    markers = [(marker(producer, commit=True, epoch=EPOCH), 0) for producer in PRODUCERS]
-    markers[-1] = (marker(PRODUCERS[-1], commit=True, epoch=EPOCH - 1), 0)
+    ends = [end_of(producer) for producer in PRODUCERS[:-1]]
+    ends.append(end_of(PRODUCERS[-1], epoch=EPOCH - 1))
     with pytest.raises(KafkaError):
-        log.append_markers(markers, leader_epoch=0, now_ms=T0)
+        log.append_markers(ends, leader_epoch=0, now_ms=T0)
     assert (log.end_offset, log.last_stable_offset) == (end, 0)
 
 

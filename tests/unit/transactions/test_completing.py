@@ -1,6 +1,5 @@
 """Transactions whose markers are all written, several at once."""
 
-from dataclasses import replace
 
 from penstock.model.errors import MessageTooLarge
 from penstock.transactions import MarkerWork, State, Transaction
@@ -62,7 +61,7 @@ def test_what_a_coordinator_knows_is_what_the_next_one_reads() -> None:
     coordinator, work = committed_together()
 
     def known() -> list[Transaction]:
-        return [replace(coordinator.of(name), last_producer_epoch=NO_EPOCH) for name in NAMES]
+        return [coordinator.of(name)._replace(last_producer_epoch=NO_EPOCH) for name in NAMES]
 
     for _ in range(2):
         before = known()

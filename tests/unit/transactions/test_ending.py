@@ -153,12 +153,41 @@ def test_who_may_not_end_is_told_why(version: int) -> None:
     assert coordinator.state() is State.ONGOING
 
 
-def test_the_versions_differ_in_what_they_ask_first_while_markers_are_written() -> None:
-    coordinator = in_state(State.PREPARE_COMMIT)
+@pytest.mark.parametrize("commit", [True, False])
+@pytest.mark.parametrize("state", [State.PREPARE_COMMIT, State.PREPARE_ABORT])
+@pytest.mark.parametrize("ended_by", [CLASSIC, BUMPING])
+def test_the_versions_differ_in_what_they_ask_first_while_markers_are_written(
+    state: State, commit: bool, ended_by: int
+) -> None:
+    """As Apache 4.3.1 answers; since version 5 nobody hears more than that he has to wait."""
+    coordinator = in_state(state, ended_by)
+    before = coordinator.of()
     producer_id, epoch = coordinator.identity()
-    assert coordinator.end(at=(7, 7), version=CLASSIC).error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    assert coordinator.end(at=(producer_id, epoch + 1), version=CLASSIC).error_code == FENCED
-    assert coordinator.end(at=(7, 7), version=BUMPING).error_code == CONCURRENT
+
+    def end(producer_id: int, epoch: int, version: int) -> int:
+        return coordinator.end(at=(producer_id, epoch), commit=commit, version=version).error_code
+
+    assert end(producer_id + 1, epoch, CLASSIC) == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert end(producer_id, epoch, CLASSIC) == CONCURRENT
+    for other in (epoch - 2, epoch - 1, epoch + 1, epoch + 5):
+        assert end(producer_id, other, CLASSIC) == FENCED
+        assert end(producer_id, other, BUMPING) == CONCURRENT
+    assert end(producer_id, epoch, BUMPING) == CONCURRENT
+    assert end(producer_id + 1, epoch, BUMPING) == CONCURRENT
+    assert coordinator.of() == before
+
+
+@pytest.mark.parametrize("commit", [True, False])
+@pytest.mark.parametrize("state", [State.COMPLETE_COMMIT, State.COMPLETE_ABORT])
+def test_when_markers_are_written_other_epochs_are_fenced(state: State, commit: bool) -> None:
+    coordinator = in_state(state, BUMPING)
+    before = coordinator.of()
+    producer_id, epoch = coordinator.identity()
+    for other in (epoch - 2, epoch + 1, epoch + 5):
+        assert coordinator.end(at=(producer_id, other), commit=commit, version=BUMPING).error_code == FENCED
+    unknown = coordinator.end(at=(producer_id + 1, epoch), commit=commit, version=BUMPING)
+    assert unknown.error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert coordinator.of() == before
 
 
 def test_the_last_epoch_ends_with_another_producer_id() -> None:

@@ -1,6 +1,5 @@
 """A transaction as the record that keeps it, and back; and states as a table."""
 
-from dataclasses import replace
 
 import pytest
 
@@ -41,13 +40,13 @@ def test_a_transaction_comes_back_from_its_record() -> None:
 
 
 def test_the_last_epoch_is_known_to_memory_alone() -> None:
-    assert read_back(replace(FULL, last_producer_epoch=4)) == FULL
+    assert read_back(FULL._replace(last_producer_epoch=4)) == FULL
 
 
 def test_version_0_keeps_what_it_has_a_place_for() -> None:
-    plain = replace(FULL, group=b"")
-    assert read_back(plain, transaction_version=0) == replace(
-        plain, previous_producer_id=-1, next_producer_id=-1, client_version=0
+    plain = FULL._replace(group=b"")
+    assert read_back(plain, transaction_version=0) == plain._replace(
+        previous_producer_id=-1, next_producer_id=-1, client_version=0
     )
 
 
@@ -90,7 +89,7 @@ def test_a_state_of_a_later_release_leaves_what_was_there() -> None:
 def test_null_partitions_are_none() -> None:
     record = record_of(FULL)
     value_of(record).transaction_partitions = None
-    assert transaction_from("t", value_of(record)) == replace(FULL, partitions=frozenset())
+    assert transaction_from("t", value_of(record)) == FULL._replace(partitions=frozenset())
 
 
 def test_the_key_is_the_transactional_id() -> None:
@@ -112,4 +111,4 @@ def test_a_decided_transaction_can_only_be_completed() -> None:
 
 def test_no_transition_beside_the_table() -> None:
     with pytest.raises(AssertionError):
-        replace(FULL, state=State.EMPTY).completed(1)
+        FULL._replace(state=State.EMPTY).completed(1)

@@ -15,9 +15,8 @@ VERSIONS = stable_versions(API)
 
 def handle(message: GroupCommitRequest, request: Request) -> GroupCommitResponse | Awaitable[GroupCommitResponse]:
     """All members are coordinated by one partition, whose decision is one batch: so they are committed as one."""
-    coordinator = request.broker.transactions
-    if len({coordinator.partition_of(member.transactional_id) for member in message.members}) != 1:
-        return _refused(message, ErrorCode.INVALID_REQUEST)
+    if not message.members:
+        return _refused(message, ErrorCode.INVALID_REQUEST, request)
     # Members whose epochs are exhausted need a producer id.
     return _commit(message, request) if request.broker.producer_ids.has_one else _commit_with_id(message, request)
 
@@ -26,7 +25,7 @@ async def _commit_with_id(message: GroupCommitRequest, request: Request) -> Grou
     try:
         await request.broker.producer_ids.reserve()
     except KafkaError as error:
-        return _refused(message, error.code)
+        return _refused(message, error.code, request)
     committed = _commit(message, request)
     return await committed if isinstance(committed, Awaitable) else committed
 
@@ -37,12 +36,14 @@ def _commit(message: GroupCommitRequest, request: Request) -> GroupCommitRespons
         request.broker.transactions,
         members[0].transactional_id,
         lambda machine, token, now_ms: machine.group_commit(token, members, now_ms),
-        lambda outcome: _answered(message, outcome),
-        lambda code: _refused(message, code),
+        lambda outcome: _answered(message, outcome, request),
+        lambda code: _refused(message, code, request),
     )
 
 
-def _answered(message: GroupCommitRequest, outcome: GroupOutcome) -> GroupCommitResponse:
+def _answered(message: GroupCommitRequest, outcome: GroupOutcome, request: Request) -> GroupCommitResponse:
+    if outcome.error_code and not _have_one_coordinator(message, request):
+        return _refused(message, ErrorCode.INVALID_REQUEST, request)
     return GroupCommitResponse(
         error_code=outcome.error_code,
         results=[
@@ -57,6 +58,14 @@ def _answered(message: GroupCommitRequest, outcome: GroupOutcome) -> GroupCommit
     )
 
 
-def _refused(message: GroupCommitRequest, code: ErrorCode) -> GroupCommitResponse:
+def _refused(message: GroupCommitRequest, code: ErrorCode, request: Request) -> GroupCommitResponse:
+    if not _have_one_coordinator(message, request):
+        code = ErrorCode.INVALID_REQUEST
     results = [GroupCommitResult(transactional_id=one.transactional_id, error_code=code) for one in message.members]
     return GroupCommitResponse(error_code=code, results=results)
+
+
+def _have_one_coordinator(message: GroupCommitRequest, request: Request) -> bool:
+    """Whether one partition has them all. Nobody asks when they were committed: a coordinator knows only its own."""
+    coordinator = request.broker.transactions
+    return len({coordinator.partition_of(member.transactional_id) for member in message.members}) == 1

@@ -1,6 +1,6 @@
 """WriteTxnMarkers v1-2. v1 flexible, v2 the transaction's version (KIP-1228)."""
 
-from penstock.broker.markers import EndOfProducer, write_markers
+from penstock.broker.markers import write_markers
 from penstock.broker.route import Request
 from penstock.model.errors import ErrorCode, KafkaError
 from penstock.protocol.api import ApiKey, stable_versions
@@ -11,6 +11,7 @@ from penstock.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from penstock.storage.producers import TransactionEnd
 
 API = ApiKey.WRITE_TXN_MARKERS
 VERSIONS = stable_versions(API)
@@ -18,9 +19,9 @@ VERSIONS = stable_versions(API)
 
 async def handle(message: WriteTxnMarkersRequest, request: Request) -> WriteTxnMarkersResponse:
     """Markers of several producers for one partition are written together."""
-    ends: dict[tuple[str, int], list[EndOfProducer]] = {}
+    ends: dict[tuple[str, int], list[TransactionEnd]] = {}
     for marker in message.markers:
-        end = EndOfProducer(
+        end = TransactionEnd(
             marker.producer_id,
             marker.producer_epoch,
             marker.transaction_result,
@@ -51,7 +52,7 @@ async def handle(message: WriteTxnMarkersRequest, request: Request) -> WriteTxnM
     )
 
 
-async def _write(topic: str, index: int, ends: list[EndOfProducer], request: Request) -> ErrorCode:
+async def _write(topic: str, index: int, ends: list[TransactionEnd], request: Request) -> ErrorCode:
     try:
         await write_markers(request.broker, topic, index, ends)
     except KafkaError as error:

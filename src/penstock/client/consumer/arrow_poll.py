@@ -1,0 +1,74 @@
+"""Whole batches out of the fetcher as one Arrow RecordBatch."""
+
+from typing import TYPE_CHECKING
+
+from penstock.client.consumer.fetched import corrupt
+from penstock.client.consumer.fetcher import Batches, Fetcher
+from penstock.client.types import TopicPartition
+from penstock.records import BatchView, DecompressedTooLarge, RecordsError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MAX_BYTES = 64 * 1024 * 1024
+"""So much at once at most, compressed, or the first batch: Arrow counts the bytes of a column in 31 bits."""
+
+
+def take_arrow(fetcher: Fetcher) -> "pa.RecordBatch | None":
+    """All that may be handed out now, which counts as consumed with that; None when there is nothing."""
+    # Late, as pyarrow is an extra, and takes its time to load.
+    from penstock.records.arrow import PartitionBatches, decode_arrow_partitions
+
+    chosen = _within(fetcher.peek_batches(), MAX_BYTES)
+    while chosen:
+        try:
+            parts = [PartitionBatches(*each.partition, each.offset, each.batches) for each in chosen]
+            found = decode_arrow_partitions(parts)
+        except DecompressedTooLarge as error:
+            size = sum(_size(each.batches) for each in chosen)
+            fewer = _within(chosen, size // 2)
+            if sum(len(each.batches) for each in fewer) == sum(len(each.batches) for each in chosen):
+                raise corrupt(chosen[0].partition, chosen[0].offset, error) from error
+            chosen = fewer
+            continue
+        except RecordsError as error:
+            raise corrupt(*_culprit(chosen), error) from error
+        fetcher.skip_batches(chosen)
+        if found.num_rows:
+            return found
+        chosen = _within(fetcher.peek_batches(), MAX_BYTES)
+    return None
+
+
+def _within(peeked: list[Batches], max_bytes: int) -> list[Batches]:
+    """The first batch, and those after it that fit."""
+    chosen: list[Batches] = []
+    left = max_bytes
+    for each in peeked:
+        batches: list[BatchView] = []
+        for batch in each.batches:
+            if left < batch.size and (chosen or batches):
+                break
+            batches.append(batch)
+            left -= batch.size
+        if not batches:
+            break
+        chosen.append(each._replace(batches=batches))
+        if len(batches) < len(each.batches):
+            break
+    return chosen
+
+
+def _size(batches: list[BatchView]) -> int:
+    return sum(batch.size for batch in batches)
+
+
+def _culprit(chosen: list[Batches]) -> tuple[TopicPartition, int]:
+    """The first batch that cannot be decoded."""
+    for each in chosen:
+        for batch in each.batches:
+            try:
+                batch.records()
+            except RecordsError:
+                return each.partition, max(batch.base_offset, each.offset)
+    return chosen[0].partition, chosen[0].offset

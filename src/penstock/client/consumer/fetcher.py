@@ -1,0 +1,292 @@
+"""Keeps records of the assigned partitions at hand: who is asked for what, what came, and what is handed out next."""
+
+import asyncio
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from penstock.client.cluster import NO_NODE, Cluster
+from penstock.client.consumer.fetch_faults import FetchFaults
+from penstock.client.consumer.fetch_loop import FOREVER_MS, FetchLimits, FetchLoop, FetchPlan, Obstacle
+from penstock.client.consumer.fetch_session import Ask, FetchSession, SessionKey
+from penstock.client.consumer.fetched import Backlog, Reading
+from penstock.client.consumer.news import News
+from penstock.client.consumer.positions import Positions
+from penstock.client.consumer.sources import Sources
+from penstock.client.consumer.subscription import PartitionState, Subscriptions
+from penstock.client.errors import KafkaError
+from penstock.client.types import TopicPartition
+from penstock.model.errors import ErrorCode
+from penstock.protocol.declare import NO_UUID
+from penstock.protocol.messages.fetch import FetchResponse, PartitionData
+from penstock.records import BatchView, ConsumerRecord
+from penstock.world.disk import FileRange
+
+
+class Batches(NamedTuple):
+    """Whole batches of a partition to be read from an offset on, which may lie inside the first."""
+
+    partition: TopicPartition
+    offset: int
+    batches: list[BatchView]
+
+
+class Fetcher:
+    """Up to `fetch.max.bytes` from each broker wait here to be read, and of a partition about two answers."""
+
+    def __init__(
+        self, cluster: Cluster, subscriptions: Subscriptions, positions: Positions, reading: Reading, news: News
+    ) -> None:
+        options = cluster.options
+        self.loops: dict[int, FetchLoop] = {}
+        self.bytes_fetched = 0
+        self.is_behind = False
+        """Reading has made room for a fetch, which is sent as soon as its loop gets a turn."""
+        self._cluster = cluster
+        self._subscriptions = subscriptions
+        self._positions = positions
+        self._reading = reading
+        self._news = news
+        self._limits = FetchLimits(
+            min_bytes=options["fetch.min.bytes"],
+            max_wait_ms=options["fetch.max.wait.ms"],
+            isolation_level=int(reading.is_committed_only),
+            rack=options["client.rack"],
+        )
+        self._max_bytes: int = options["fetch.max.bytes"]
+        self._partition_max_bytes: int = options["max.partition.fetch.bytes"]
+        self._replica_ms: int = options["metadata.max.age.ms"]
+        self._backlogs: dict[TopicPartition, Backlog] = {}
+        self._ready: dict[TopicPartition, Backlog] = {}
+        """Those that have something, the next to be read first."""
+        self._sources = Sources(cluster, subscriptions)
+        self._assignment_seen = -1
+        self._faults = FetchFaults(cluster, has_policy=positions.has_policy)
+        self._failure: KafkaError | None = None
+
+    # Reading: without waiting, so that nothing is lost when a poll is cancelled
+
+    @property
+    def has_records(self) -> bool:
+        """Whether something is here that may be handed out; what it is shows when it is opened."""
+        self._drop_unassigned()
+        return self._failure is not None or any(_is_readable(backlog) for backlog in self._ready.values())
+
+    def take(self, limit: int) -> list[ConsumerRecord]:
+        """Up to so many records, which count as consumed with that; partitions take turns."""
+        self._drop_unassigned()
+        taken: list[ConsumerRecord] = []
+        for backlog in list(self._ready.values()):
+            if not _is_readable(backlog):
+                continue
+            unread = backlog.unread_bytes
+            try:
+                records = backlog.take(limit - len(taken), self._reading)
+                if not records and not taken and backlog.failure is not None:
+                    self._faults.face(backlog)
+            except KafkaError:
+                if taken:
+                    break
+                raise
+            finally:
+                self._has_read(backlog, unread)
+            taken = taken + records if taken else records
+            if len(taken) >= limit:
+                break
+        if not taken:
+            self._raise_failure()
+        return taken
+
+    def peek_batches(self) -> list[Batches]:
+        """All that may be handed out now, in whole batches; `skip_batches` makes it count as consumed."""
+        self._drop_unassigned()
+        peeked: list[Batches] = []
+        for backlog in list(self._ready.values()):
+            if not _is_readable(backlog):
+                continue
+            try:
+                batches = backlog.peek_batches(self._reading)
+                if batches:
+                    peeked.append(Batches(backlog.partition, backlog.position.offset, batches))
+                    continue
+                self._skip(backlog, 0)
+                if not peeked and backlog.failure is not None:
+                    self._faults.face(backlog)
+            except KafkaError:
+                if peeked:
+                    break
+                raise
+        if not peeked:
+            self._raise_failure()
+        return peeked
+
+    def skip_batches(self, peeked: Iterable[Batches]) -> None:
+        """These count as consumed: of each partition all batches that were peeked at, or the first of them."""
+        for each in peeked:
+            self._skip(self._backlogs[each.partition], len(each.batches))
+
+    def _skip(self, backlog: Backlog, count: int) -> None:
+        unread = backlog.unread_bytes
+        backlog.skip_batches(count)
+        self._has_read(backlog, unread)
+
+    def _has_read(self, backlog: Backlog, unread_before: int) -> None:
+        """Something may have been taken: the others come first next time, and there may be room for a fetch."""
+        partition = backlog.partition
+        self._ready.pop(partition, None)
+        if backlog.is_stale:
+            self._drop(partition)
+            self._news.changed()
+        elif not backlog.is_empty:
+            self._ready[partition] = backlog
+        size = unread_before - backlog.unread_bytes
+        loop = self.loops.get(backlog.node_id)
+        if loop is not None and (size or backlog.is_empty):
+            is_full = backlog.unread_bytes > self._partition_max_bytes
+            self.is_behind |= loop.has_been_read(backlog, size, is_full=is_full)
+
+    def _raise_failure(self) -> None:
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    # Fetching
+
+    def arrange(self) -> None:
+        """See that each broker with partitions to read is asked for them; after every change."""
+        self._drop_unassigned()
+        for partition in [partition for partition, backlog in self._backlogs.items() if backlog.is_stale]:
+            self._drop(partition)
+        brokers = self._cluster.view.brokers
+        for node_id in [node_id for node_id in self.loops if node_id not in brokers]:
+            self.loops.pop(node_id).abandon()
+        for node_id in self._sources.by_node(self._cluster.world.clock.monotonic_ms()):
+            if node_id in brokers and node_id not in self.loops:
+                self.loops[node_id] = FetchLoop(self._cluster, self, self._limits, node_id)
+        for loop in self.loops.values():
+            loop.wake()
+
+    def plan(self, node_id: int) -> FetchPlan | Obstacle:
+        """What to fetch from a broker: each partition with room for more, once there is room for all of them.
+
+        A fetch for some of them would hold up the others, as there is one at a time, and make the broker forget them.
+        """
+        self._drop_unassigned()
+        self.is_behind = False
+        now_ms = self._cluster.world.clock.monotonic_ms()
+        plan = FetchPlan({}, {}, 0)
+        buffered = 0
+        retry_in_ms = FOREVER_MS
+        for source in self._sources.by_node(now_ms).get(node_id, ()):
+            partition, state = source.partition, source.state
+            if not state.is_fetchable or not self._is_sound(partition, state):
+                continue
+            backlog = self._backlog(partition, state)
+            if backlog.failure is not None:
+                continue
+            if backlog.unread_bytes > self._partition_max_bytes:
+                return Obstacle(full=backlog)
+            buffered += backlog.unread_bytes
+            if backlog.retry_at_ms > now_ms:
+                retry_in_ms = min(retry_in_ms, backlog.retry_at_ms - now_ms)
+                continue
+            key = SessionKey(partition.topic, source.topic_id, partition.partition)
+            plan.asks[key] = Ask(backlog.fetch_offset, source.leader_epoch, self._partition_max_bytes)
+            plan.backlogs[key] = backlog
+        if plan.asks and (excess := buffered - self._max_bytes // 2) > 0:
+            return Obstacle(excess_bytes=excess)
+        plan.max_bytes = self._max_bytes - buffered
+        return plan if plan.asks else Obstacle(retry_in_ms=retry_in_ms)
+
+    def absorb(self, node_id: int, plan: FetchPlan, response: FetchResponse, session: FetchSession) -> None:
+        """Put what came where it belongs; what is not wanted any more is left out."""
+        keys = plan.keys()
+        for topic in response.responses:
+            name = topic.topic if topic.topic_id == NO_UUID else topic.topic_id
+            for answer in topic.partitions:
+                key = keys.get((name, answer.partition_index))
+                if key is None:
+                    continue
+                if answer.records:
+                    session.has_read(key)
+                backlog = plan.backlogs[key]
+                if self._backlogs.get(backlog.partition) is backlog and not backlog.is_stale:
+                    self._absorb(node_id, backlog, answer)
+        self._news.arrived()
+
+    def fail(self, error: KafkaError) -> None:
+        """Raised by the next poll."""
+        self._failure = error
+        self._news.arrived()
+
+    async def close(self) -> None:
+        loops = list(self.loops.values())
+        self.loops.clear()
+        self._backlogs.clear()
+        self._ready.clear()
+        await asyncio.gather(*(loop.close() for loop in loops))
+
+    def abandon(self) -> None:
+        for loop in self.loops.values():
+            loop.abandon()
+
+    def _absorb(self, node_id: int, backlog: Backlog, answer: PartitionData) -> None:
+        partition, state = backlog.partition, backlog.state
+        hint = answer.current_leader
+        if hint is not None and hint.leader_id != NO_NODE:
+            self._cluster.heard_of_leader(*partition, hint.leader_id, hint.leader_epoch)
+        if answer.error_code != ErrorCode.NONE:
+            self._faults.note(backlog, answer.error_code, is_from_replica=state.read_replica == node_id)
+            self._sources.forget()
+            if backlog.failure is not None:
+                self._ready[partition] = backlog
+            self._news.changed()
+            return
+        if answer.high_watermark >= 0:
+            state.high_watermark = answer.high_watermark
+            state.last_stable_offset = answer.last_stable_offset
+        if answer.log_start_offset >= 0:
+            state.log_start_offset = answer.log_start_offset
+        if answer.preferred_read_replica != NO_NODE:
+            state.read_replica = answer.preferred_read_replica
+            state.read_replica_until_ms = self._cluster.world.clock.monotonic_ms() + self._replica_ms
+            self._sources.forget()
+            self._news.changed()
+        if answer.records:
+            assert not isinstance(answer.records, FileRange), "only brokers send files"
+            self.bytes_fetched += backlog.add(answer.records, answer.aborted_transactions)
+            backlog.node_id = node_id
+            if not backlog.is_empty:
+                self._ready[partition] = backlog
+
+    def _backlog(self, partition: TopicPartition, state: PartitionState) -> Backlog:
+        backlog = self._backlogs.get(partition)
+        if backlog is None or backlog.is_stale:
+            self._ready.pop(partition, None)
+            assert state.position is not None, "only fetchable ones are asked for"
+            backlog = self._backlogs[partition] = Backlog(partition, state, state.position)
+        return backlog
+
+    def _is_sound(self, partition: TopicPartition, state: PartitionState) -> bool:
+        if self._positions.is_sound(partition, state):
+            return True
+        # Another leader: what came from the one before may not be in its log.
+        self._drop(partition)
+        self._positions.pursue()
+        return False
+
+    def _drop(self, partition: TopicPartition) -> None:
+        self._backlogs.pop(partition, None)
+        self._ready.pop(partition, None)
+
+    def _drop_unassigned(self) -> None:
+        if self._assignment_seen == self._subscriptions.assignment_version:
+            return
+        self._assignment_seen = self._subscriptions.assignment_version
+        states = dict(self._subscriptions.states())
+        for partition in [each for each, backlog in self._backlogs.items() if states.get(each) is not backlog.state]:
+            self._drop(partition)
+
+
+def _is_readable(backlog: Backlog) -> bool:
+    state = backlog.state
+    return not state.is_paused and not state.is_being_revoked and not backlog.is_stale

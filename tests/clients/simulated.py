@@ -1,0 +1,151 @@
+"""A simulated broker with our consumers on hosts of their own: hours in a second, and the same every time."""
+
+import asyncio
+from collections.abc import Callable, Collection, Coroutine
+from typing import Any, TypeVar
+
+from penstock.client.consumer.consumer import Consumer
+from penstock.client.errors import CommitFailed, KafkaError, RebalanceInProgress, TimedOut
+from penstock.client.types import TopicPartition
+from penstock.node import Node, node_settings
+from penstock.sim.checkers import PartitionHistory
+from penstock.sim.clients import Connector, IdempotentProducer, create_topic
+from penstock.sim.world import DATA_DIRECTORY, Simulation
+from penstock.world.world import ClientWorld, World
+
+T = TypeVar("T")
+
+BROKER, USER = "broker", "user"
+PORT = 9092
+LOOK_SECONDS = 0.05
+WAIT_SECONDS = 300.0
+SESSION_MS, HEARTBEAT_MS = 6_000, 500
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.heartbeat.interval.ms": str(HEARTBEAT_MS),
+    "group.consumer.min.heartbeat.interval.ms": str(HEARTBEAT_MS),
+    "group.consumer.session.timeout.ms": str(SESSION_MS),
+    "group.consumer.min.session.timeout.ms": str(SESSION_MS),
+    "group.consumer.assignment.interval.ms": "0",
+}
+
+
+class Town:
+    def __init__(self, simulation: Simulation) -> None:
+        self.simulation = simulation
+        self.network = simulation.network
+        self._connector: Connector | None = None
+        self._hosts = 0
+
+    def start_broker(self) -> None:
+        self.simulation.start(BROKER, _serve)
+
+    def crash_broker(self) -> None:
+        self.simulation.crash(BROKER, power_loss=False)
+
+    async def topic(self, name: str, partitions: int) -> None:
+        await self.simulation.spawn(USER, create_topic(self.connector, name, partitions))
+
+    async def produce(self, topic: str, partition: int, values: list[bytes]) -> None:
+        clock = self.simulation.loop
+        producer = IdempotentProducer(self.connector, lambda: int(clock.time() * 1_000), topic, partition)
+        await self.simulation.spawn(USER, producer.send(values, PartitionHistory()))
+
+    @property
+    def connector(self) -> Connector:
+        if self._connector is None:
+            self._connector = Connector(self.simulation.world(USER), BROKER, PORT)
+        return self._connector
+
+    def member(self, topic: str, group: str = "group", **options: Any) -> "SimMember":
+        self._hosts += 1
+        return SimMember(self, f"host{self._hosts}", topic, group, options)
+
+
+class SimMember:
+    """A consumer in a process of its own, which polls for ever unless it is told not to."""
+
+    def __init__(self, town: Town, host: str, topic: str, group: str, options: dict[str, Any]) -> None:
+        self.host = host
+        self.told: list[tuple[str, list[int]]] = []
+        self.values: list[bytes] = []
+        self.is_polling = True
+        self.failure: KafkaError | None = None
+        self._town = town
+        world = town.simulation.world(host)
+        settings: dict[str, Any] = {
+            "group_id": group,
+            "auto_offset_reset": "earliest",
+            "enable_auto_commit": False,
+            "request_timeout_ms": 5_000,
+            "metadata_max_age_ms": 5_000,
+        }
+        if options.get("group_protocol") != "consumer":
+            settings |= {"session_timeout_ms": SESSION_MS, "heartbeat_interval_ms": HEARTBEAT_MS}
+        doors = ClientWorld(world.clock, world.entropy, world.net)
+        self.consumer = Consumer(f"{BROKER}:{PORT}", world=doors, **(settings | options))
+        self.consumer.subscribe([topic], listener=self)
+
+    @property
+    def partitions(self) -> set[int]:
+        return {one.partition for one in self.consumer.assignment()}
+
+    def on_partitions_revoked(self, partitions: Collection[TopicPartition]) -> None:
+        self.told.append(("revoked", [one.partition for one in partitions]))
+
+    def on_partitions_assigned(self, partitions: Collection[TopicPartition]) -> None:
+        self.told.append(("assigned", [one.partition for one in partitions]))
+
+    def on_partitions_lost(self, partitions: Collection[TopicPartition]) -> None:
+        self.told.append(("lost", [one.partition for one in partitions]))
+
+    def start(self) -> "SimMember":
+        self._town.simulation.spawn(self.host, self._live())
+        return self
+
+    async def do(self, what: Coroutine[Any, Any, T]) -> T:
+        """Something in its process."""
+        return await self._town.simulation.spawn(self.host, what)
+
+    async def _live(self) -> None:
+        try:
+            while True:
+                if not self.is_polling:
+                    await asyncio.sleep(LOOK_SECONDS)
+                    continue
+                records = await self.consumer.poll(0.5)
+                self.values += [record.value or b"" for record in records]
+                if records:
+                    await self._commit()
+        except KafkaError as error:
+            self.failure = error
+
+    async def _commit(self) -> None:
+        try:
+            await self.consumer.commit(timeout=5)
+        except (CommitFailed, RebalanceInProgress, TimedOut):
+            return
+
+
+async def until(is_true: Callable[[], bool]) -> None:
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + WAIT_SECONDS
+    while not is_true():
+        assert loop.time() < deadline, "waited for nothing"
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+def simulate(main: Callable[[Town], Coroutine[Any, Any, None]], seed: int = 1) -> str:
+    """Run a test in a town with a broker; the digest of all that happened."""
+    with Simulation(seed) as simulation:
+        town = Town(simulation)
+        town.start_broker()
+        simulation.run(main(town))
+        return simulation.trace.digest()
+
+
+async def _serve(world: World) -> None:
+    settings = {"listeners": f"PLAINTEXT://{BROKER}:{PORT}", "log.dirs": DATA_DIRECTORY, "node.id": "1"}
+    node = Node(world, node_settings(settings | SETTINGS))
+    await node.start()
+    await asyncio.get_running_loop().create_future()

@@ -1,0 +1,13 @@
+"""Our own consumer against a real broker process."""
+
+import asyncio
+
+import pytest
+
+from tests.brokers import BrokerProcess
+from tests.clients.consumer_cases import CASES, Case, name_of
+
+
+@pytest.mark.parametrize("case", CASES, ids=name_of)
+def test_case(broker: BrokerProcess, case: Case) -> None:
+    asyncio.run(case(broker.bootstrap))  # type: ignore[arg-type]

@@ -1,0 +1,129 @@
+"""Our admin client against our broker, and against none that answers."""
+
+import asyncio
+import socket
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from penstock.broker.handlers import HANDLERS
+from penstock.client.admin import Admin, ConfigResource, NewTopic, OffsetSpec
+from penstock.client.errors import ConfigurationError, Disconnected, IllegalState, KafkaError, TimedOut
+from penstock.client.types import TopicPartition
+from penstock.protocol.api import ApiKey
+from tests.brokers import BrokerProcess
+from tests.integration.admin_cases import CASES, Case, Target
+
+UNSERVED = set(ApiKey) - {handler.API for handler in HANDLERS}
+
+
+@pytest.fixture(scope="module")
+def target(broker: BrokerProcess) -> Target:
+    return Target(broker.bootstrap, unserved=UNSERVED)
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """An address that accepts connections, and never says a word."""
+    with socket.create_server(("localhost", 0)) as server:
+        yield f"localhost:{server.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_our_admin(case: Case, target: Target) -> None:
+    case.run(target)
+
+
+def test_a_call_to_a_broker_that_never_answers_ends_in_time(silent: str) -> None:
+    async def ask() -> None:
+        async with Admin(silent) as admin:
+            calls = {
+                "to list topics": admin.list_topics(timeout_ms=300),
+                "to create topics": admin.create_topics([NewTopic("a"), NewTopic("b")], timeout_ms=300),
+                "to list offsets": admin.list_offsets({TopicPartition("a", 0): OffsetSpec.LATEST}, timeout_ms=300),
+                "to describe topics": admin.describe_topics(["a"], timeout_ms=300),
+                "to describe groups": admin.describe_consumer_groups(["a"], timeout_ms=300),
+                "the brokers were not found": admin.list_groups(timeout_ms=300),
+                "to describe configurations": admin.describe_configs([ConfigResource.broker(1)], timeout_ms=300),
+            }
+            for what, call in calls.items():
+                with pytest.raises(TimedOut, match=what) as refused:
+                    await call
+                assert "300 ms (default.api.timeout.ms)" in str(refused.value)
+
+    began = time.monotonic()
+    asyncio.run(ask())
+    assert time.monotonic() - began < 5
+
+
+def test_a_call_to_nobody_says_why_it_ended() -> None:
+    with socket.create_server(("localhost", 0)) as server:
+        port = server.getsockname()[1]
+
+    async def ask() -> None:
+        async with Admin(f"localhost:{port}", retry_backoff_ms=10) as admin:
+            with pytest.raises(TimedOut, match=r"last error: .*cannot connect") as refused:
+                await admin.describe_cluster(timeout_ms=300)
+            assert isinstance(refused.value.__cause__, Disconnected)
+
+    asyncio.run(ask())
+
+
+def test_a_call_outlives_a_broker_that_is_restarted(own_broker: BrokerProcess) -> None:
+    async def ask() -> None:
+        async with Admin(own_broker.bootstrap) as admin:
+            (await admin.create_topics([NewTopic("kept", 2)])).raise_any()
+            own_broker.kill()
+            asked = asyncio.create_task(admin.describe_topics(["kept"]))
+            await asyncio.sleep(0.2)
+            await asyncio.to_thread(own_broker.start)
+            assert len((await asked)["kept"].partitions) == 2
+
+    asyncio.run(ask())
+
+
+def test_a_closed_client_says_so(target: Target) -> None:
+    async def ask() -> None:
+        admin = Admin(target.bootstrap)
+        await admin.list_topics()
+        await admin.close()
+        await admin.close()
+        for call in (admin.list_topics(), admin.list_groups(), admin.create_topics([NewTopic("late")])):
+            with pytest.raises(IllegalState, match="closed"):
+                await call
+
+    asyncio.run(ask())
+
+
+def test_a_call_ends_when_its_client_is_closed(silent: str) -> None:
+    async def ask() -> None:
+        admin = Admin(silent)
+        asked = asyncio.create_task(admin.list_topics())
+        await asyncio.sleep(0.1)
+        await admin.close()
+        with pytest.raises(KafkaError):
+            await asyncio.wait_for(asked, 5)
+
+    asyncio.run(ask())
+
+
+def test_a_cancelled_call_leaves_the_client_in_order(target: Target) -> None:
+    async def ask() -> None:
+        async with Admin(target.bootstrap) as admin:
+            for _ in range(5):
+                asked = asyncio.create_task(admin.describe_cluster())
+                await asyncio.sleep(0)
+                asked.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await asked
+            assert (await admin.describe_cluster()).brokers
+
+    asyncio.run(ask())
+
+
+def test_wrong_settings_are_refused_at_once() -> None:
+    with pytest.raises(ConfigurationError, match="request_timeout_ms"):
+        Admin("localhost:9092", request_timeout=5)
+    with pytest.raises(ConfigurationError, match=r"bootstrap\.servers"):
+        Admin()

@@ -1,0 +1,41 @@
+"""Our consumer in groups of a real Apache Kafka broker: every test that it passes with ours."""
+
+import shutil
+from collections.abc import Iterator
+
+import pytest
+
+from tests.integration import test_consumer_groups as shared
+from tests.interop import test_apache_broker
+from tests.interop.test_apache_broker import JARS, ApacheBroker
+
+SETTINGS = {
+    "group.consumer.heartbeat.interval.ms": 150,
+    "group.consumer.min.heartbeat.interval.ms": 150,
+    "group.consumer.assignment.interval.ms": 0,
+}
+
+# kafka-python leaves sockets behind.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning"),
+]
+
+
+@pytest.fixture(scope="module")
+def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    if shutil.which("java") is None:
+        pytest.skip("Java is not installed, so Apache's broker was not tried")
+    if not JARS.exists():
+        pytest.skip("Apache's broker is not here; test_apache_broker.py fetches it with Maven")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(test_apache_broker, "SETTINGS", test_apache_broker.SETTINGS | SETTINGS)
+        broker = ApacheBroker(tmp_path_factory.mktemp("groups") / "apache")
+    try:
+        broker.start()
+        yield broker.bootstrap
+    finally:
+        broker.kill()
+
+
+globals().update({name: test for name, test in vars(shared).items() if name.startswith("test_")})

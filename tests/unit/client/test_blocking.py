@@ -1,0 +1,37 @@
+"""The blocking clients have all that the asyncio ones have."""
+
+import inspect
+
+import pytest
+
+import penstock
+from penstock import aio
+
+INSIDE = {
+    "try_put",
+    "put",
+    "prepare",
+    "bulk",
+    "rows",
+    "wait_for_room",
+    "now_ms",
+    "commit_or_abort",
+    "abort_if_possible",
+}
+"""What the blocking producer uses of the other."""
+
+
+@pytest.mark.parametrize("name", penstock.__all__)
+def test_every_public_method_is_there(name: str) -> None:
+    wanted = {method for method, _ in inspect.getmembers(getattr(aio, name), callable) if not method.startswith("_")}
+    assert wanted - INSIDE <= set(dir(getattr(penstock, name)))
+
+
+@pytest.mark.parametrize("name", penstock.__all__)
+def test_every_public_method_says_what_it_does(name: str) -> None:
+    for method, function in inspect.getmembers(getattr(penstock, name), inspect.isfunction):
+        assert method.startswith("_") or inspect.getdoc(function) or method in WITHOUT_WORDS, method
+
+
+WITHOUT_WORDS = {"begin_transaction", "assignment", "resume", "paused"}
+"""What their names say is all there is to say."""
