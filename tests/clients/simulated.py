@@ -8,6 +8,7 @@ from penstock.client.consumer.consumer import Consumer
 from penstock.client.errors import CommitFailed, KafkaError, RebalanceInProgress, TimedOut
 from penstock.client.types import TopicPartition
 from penstock.node import Node, node_settings
+from penstock.protocol.messages.delete_topics import DeleteTopicsRequest
 from penstock.sim.checkers import PartitionHistory
 from penstock.sim.clients import Connector, IdempotentProducer, create_topic
 from penstock.sim.world import DATA_DIRECTORY, Simulation
@@ -17,10 +18,14 @@ T = TypeVar("T")
 
 BROKER, USER = "broker", "user"
 PORT = 9092
+DELETE_VERSION = 5
 LOOK_SECONDS = 0.05
 WAIT_SECONDS = 300.0
 SESSION_MS, HEARTBEAT_MS = 6_000, 500
 SETTINGS = {
+    "log.segment.bytes": "1048576",
+    "log.index.size.max.bytes": "4096",
+    "offsets.topic.num.partitions": "1",
     "group.initial.rebalance.delay.ms": "0",
     "group.consumer.heartbeat.interval.ms": str(HEARTBEAT_MS),
     "group.consumer.min.heartbeat.interval.ms": str(HEARTBEAT_MS),
@@ -45,6 +50,10 @@ class Town:
 
     async def topic(self, name: str, partitions: int) -> None:
         await self.simulation.spawn(USER, create_topic(self.connector, name, partitions))
+
+    async def drop(self, name: str) -> None:
+        request = DeleteTopicsRequest(topic_names=[name], timeout_ms=1_000)
+        await self.simulation.spawn(USER, self.connector.call(request, DELETE_VERSION))
 
     async def produce(self, topic: str, partition: int, values: list[bytes]) -> None:
         clock = self.simulation.loop
@@ -71,6 +80,7 @@ class SimMember:
         self.values: list[bytes] = []
         self.is_polling = True
         self.failure: KafkaError | None = None
+        self._is_behind = False
         self._town = town
         world = town.simulation.world(host)
         settings: dict[str, Any] = {
@@ -115,7 +125,8 @@ class SimMember:
                     continue
                 records = await self.consumer.poll(0.5)
                 self.values += [record.value or b"" for record in records]
-                if records:
+                self._is_behind |= bool(records)
+                if self._is_behind:
                     await self._commit()
         except KafkaError as error:
             self.failure = error
@@ -123,6 +134,7 @@ class SimMember:
     async def _commit(self) -> None:
         try:
             await self.consumer.commit(timeout=5)
+            self._is_behind = False
         except (CommitFailed, RebalanceInProgress, TimedOut):
             return
 

@@ -13,7 +13,7 @@ from penstock.client.errors import ConfigurationError, Disconnected, IllegalStat
 from penstock.client.types import TopicPartition
 from penstock.protocol.api import ApiKey
 from tests.brokers import BrokerProcess
-from tests.integration.admin_cases import CASES, Case, Target
+from tests.clients.admin_cases import CASES, Case, Target
 
 UNSERVED = set(ApiKey) - {handler.API for handler in HANDLERS}
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.integration.admin_cases import CASES, Case, Target
+from tests.clients.admin_cases import CASES, Case, Target
 from tests.interop.test_apache_broker import JARS, SETTINGS, ApacheBroker
 
 AUTHORIZER = {

@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+from penstock.sim.client_storm import run_client_storm
 from penstock.sim.group_storm import run_group_storm
 from penstock.sim.metadata_storm import run_metadata_storm
 from penstock.sim.single_node import run_single_node
@@ -19,6 +20,7 @@ SCENARIOS: dict[str, Callable[..., tuple[Any, list[str]]]] = {
     "metadata-storm": run_metadata_storm,
     "groups": run_group_storm,
     "transactions": run_transaction_storm,
+    "clients": run_client_storm,
 }
 
 

@@ -8,6 +8,7 @@ import penstock
 from penstock import aio
 
 INSIDE = {
+    "hurry",
     "try_put",
     "put",
     "prepare",

@@ -1,6 +1,5 @@
 """Transactions whose markers are all written, several at once."""
 
-
 from penstock.model.errors import MessageTooLarge
 from penstock.transactions import MarkerWork, State, Transaction
 from penstock.transactions.machine import COMPLETION_RETRY_MS

@@ -1,6 +1,5 @@
 """A transaction as the record that keeps it, and back; and states as a table."""
 
-
 import pytest
 
 from penstock.coordination.decision import Record

@@ -1,5 +1,6 @@
 """The admin client."""
 
+import logging
 from collections.abc import Sequence
 from types import TracebackType
 
@@ -18,8 +19,9 @@ from penstock.client.admin.topics import TopicsPart
 from penstock.client.admin.transactions import TransactionsPart
 from penstock.client.cluster import Cluster
 from penstock.client.options import admin_options
-from penstock.world.real import real_client_world
 from penstock.world.world import ClientWorld
+
+logger = logging.getLogger("penstock.client")
 
 
 class Admin(
@@ -53,7 +55,14 @@ class Admin(
         self, bootstrap: str | Sequence[str] | None = None, *, world: ClientWorld | None = None, **options: object
     ) -> None:
         self.options = admin_options(bootstrap, options)
-        cluster = Cluster(world or real_client_world(), self.options, creates_topics=False)
+        for warning in self.options.warnings:
+            logger.warning("%s", warning)
+        if world is None:
+            # Late, so that a simulated client does not load what it must not use.
+            from penstock.world.real import real_client_world
+
+            world = real_client_world()
+        cluster = Cluster(world, self.options, creates_topics=False)
         self._asking = Asking(cluster)
         self._routing = Routing(cluster)
 

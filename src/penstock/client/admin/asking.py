@@ -136,11 +136,13 @@ class Asking:
 
     async def broker_ids(self, deadline: Deadline) -> list[int]:
         """All brokers that are up, asked for anew."""
+        self.cluster.start()
         await self.cluster.persist(self.cluster.refresh, deadline, "the brokers were not found", setting=SETTING)
         return sorted(self.cluster.view.brokers)
 
     async def settle(self, items: Iterable[K], question: Question[K, V], deadline: Deadline) -> dict[K, V | KafkaError]:
         """The last word on each item."""
+        self.cluster.start()
         items = dict.fromkeys(items)
         answers: dict[K, V | KafkaError] = {}
         reasons: dict[K, KafkaError] = {}

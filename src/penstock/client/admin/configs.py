@@ -204,18 +204,22 @@ class ConfigsPart(Part):
     ) -> list[ConfigResource]:
         """What has a configuration, of these kinds or of every kind."""
         wanted = list(dict.fromkeys(kinds))
-        # Brokers before Kafka 4.1 list client metrics, and are not told of kinds.
-        is_metrics = wanted == [ConfigKind.CLIENT_METRICS]
-        question: Question[str, list[ConfigResource]] = Question(
+        older: Question[str, list[ConfigResource]] = Question(
             what="to list configurations",
             route=self._routing.any,
-            request=lambda _, __: ListConfigResourcesRequest(resource_types=[] if is_metrics else list(wanted)),
+            request=lambda _, __: ListConfigResourcesRequest(),
             read=_read_resources,
-            at_least=0 if is_metrics else EVERY_KIND_SINCE,
+            at_most=EVERY_KIND_SINCE - 1,
         )
-        if is_metrics:
-            found = await self._asking.one(question, self._asking.deadline(timeout_ms))
-            return [resource for resource in found if resource.kind == ConfigKind.CLIENT_METRICS]
+        question: Question[str, list[ConfigResource]] = Question(
+            what=older.what,
+            route=self._routing.any,
+            request=lambda _, __: ListConfigResourcesRequest(resource_types=list(wanted)),
+            read=_read_resources,
+            at_least=EVERY_KIND_SINCE,
+            # Brokers before Kafka 4.1 list client metrics only.
+            older=older if wanted == [ConfigKind.CLIENT_METRICS] else None,
+        )
         return await self._asking.one(question, self._asking.deadline(timeout_ms))
 
 

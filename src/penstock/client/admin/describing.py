@@ -44,7 +44,7 @@ class TopicListing:
 
 @dataclass(frozen=True, slots=True)
 class PartitionDescription:
-    partition: int
+    index: int
     leader: int | None
     """The broker that leads it; None while none can."""
     leader_epoch: int | None
@@ -248,7 +248,7 @@ def _partition(
     last_known_eligible_leaders: tuple[int, ...] | None = None,
 ) -> PartitionDescription:
     return PartitionDescription(
-        partition=partition.partition_index,
+        index=partition.partition_index,
         leader=None if partition.leader_id == NO_NODE else partition.leader_id,
         leader_epoch=None if partition.leader_epoch < 0 else partition.leader_epoch,
         replicas=tuple(partition.replica_nodes),

@@ -109,7 +109,7 @@ def salted_password(password: str, mechanism: ScramMechanism, salt: bytes, itera
     """RFC 5802's SaltedPassword: Hi(password, salt, i), which is PBKDF2.
 
     >>> salted_password("pencil", ScramMechanism.SCRAM_SHA_256, b"salt", 4_096).hex()[:16]
-    'fcdb5c0b4d6a9fb6'
+    '0997564f29292327'
     """
     return hashlib.pbkdf2_hmac(HASHES[mechanism], password.encode(), salt, iterations)
 

@@ -1,6 +1,6 @@
 """Which partitions have moved while loads were evened out, so that none moves in vain."""
 
-from penstock.client.assignors.order import first_in_hash_order, table_size
+from penstock.client.assignors.order import first_in_hash_order
 from penstock.client.assignors.spec import Partition
 
 
@@ -9,34 +9,20 @@ class Movements:
 
     def __init__(self) -> None:
         self._ways: dict[Partition, tuple[int, int]] = {}
-        self._moved: dict[tuple[str, int, int], _Moved] = {}
+        self._moved: dict[tuple[str, int, int], dict[Partition, None]] = {}
 
     def record(self, partition: Partition, giver: int, taker: int) -> None:
         """A partition that moves on has moved from where it first was; one that moves back has not moved."""
         known = self._ways.pop(partition, None)
         if known is not None:
-            moved = self._moved[partition[0], *known]
-            del moved.partitions[partition]
-            if not moved.partitions:
-                del self._moved[partition[0], *known]
+            del self._moved[partition[0], *known][partition]
             giver = known[0]
         if giver != taker:
             self._ways[partition] = giver, taker
-            self._moved.setdefault((partition[0], giver, taker), _Moved()).add(partition)
+            self._moved.setdefault((partition[0], giver, taker), {})[partition] = None
 
     def to_return(self, partition: Partition, owner: int, taker: int) -> Partition | None:
         """What could go back to the taker instead of moving this partition there."""
         first_owner, _ = self._ways.get(partition, (owner, owner))
         moved = self._moved.get((partition[0], taker, first_owner))
-        return None if moved is None else first_in_hash_order(moved.partitions, moved.slots)
-
-
-class _Moved:
-    def __init__(self) -> None:
-        self.partitions: dict[Partition, None] = {}
-        self.slots = 0
-
-    def add(self, partition: Partition) -> None:
-        self.partitions[partition] = None
-        # A Java hash set grows, but never shrinks.
-        self.slots = max(self.slots, table_size(len(self.partitions)))
+        return first_in_hash_order(moved) if moved else None

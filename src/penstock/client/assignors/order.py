@@ -1,6 +1,6 @@
 """The orders in which Apache's assignors look at members and topics, which decide who gets a partition more."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from penstock.client.assignors.spec import Partition, Subscription
 from penstock.model.hashes import java_string_hash
@@ -44,8 +44,9 @@ def computed_hash_order(names: Sequence[str]) -> list[str]:
     return _by_slot(reversed(dict.fromkeys(names)), table_size(len(set(names[:-1]))))
 
 
-def first_in_hash_order(partitions: Iterable[Partition], slots: int) -> Partition:
-    """The partition that a Java hash set of so many slots gives out first."""
+def first_in_hash_order(partitions: Collection[Partition]) -> Partition:
+    """The partition that a Java hash set gives out first."""
+    slots = table_size(len(partitions))
 
     def slot(partition: Partition) -> int:
         topic, number = partition

@@ -13,6 +13,9 @@ T = TypeVar("T")
 C = TypeVar("C")
 A = TypeVar("A")
 
+FAREWELL_SECONDS = 4.0
+"""How long a client that nobody closed may take for what is under way: less than the end of the process waits."""
+
 Close: TypeAlias = Callable[..., Coroutine[Any, Any, None]]
 """Ends a client; takes it, and perhaps how many seconds that may take."""
 
@@ -21,23 +24,31 @@ class BlockingClient(Generic[C]):
     """Closed by `close`, at the end of its `with` block, when nobody has it any more, or when the process ends."""
 
     def __init__(self, name: str, make: Callable[[Portal], C], close: Close) -> None:
-        self._portal = Portal(f"penstock-{name}")
+        portal = self._portal = Portal(f"penstock-{name}")
         self._close = close
         try:
-            self._client = self._portal.call(_made(make, self._portal))
+            client = self._client = portal.call(_made(make, portal))
         except BaseException:
-            self._portal.stop(_nothing)
+            portal.stop(_nothing)
+            portal.join(STOP_SECONDS)
             raise
-        self._finalizer = weakref.finalize(self, _abandon, self._portal, self._client, close)
+        portal.farewell = lambda: close(client, FAREWELL_SECONDS)
+        portal.on_fork = getattr(client, "forked", portal.on_fork)
+        self._finalizer = weakref.finalize(self, _abandon, portal)
+        # At the end of the process the portal itself sees to it.
+        self._finalizer.atexit = False
 
     def close(self, timeout: float | None = None) -> None:
         """End what is under way, waiting up to `timeout` seconds, and hang up."""
+        if not self._portal.may_be_closed_here():
+            return
         if self._finalizer.detach() is not None:
             limits = () if timeout is None else (timeout,)
             try:
                 self._portal.call(self._close(self._client, *limits))
             finally:
                 self._portal.stop(_nothing)
+                self._portal.join(STOP_SECONDS)
 
     def __enter__(self) -> Self:
         return self
@@ -45,7 +56,9 @@ class BlockingClient(Generic[C]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.close()
+        # Who is interrupted wants to go now, not when a broker that is down has had all its time.
+        is_interrupted = kind is not None and not issubclass(kind, Exception)
+        self.close(FAREWELL_SECONDS if is_interrupted else None)
 
 
 def blocking(
@@ -82,6 +95,6 @@ async def _nothing() -> None:
     pass
 
 
-def _abandon(portal: Portal, client: Any, close: Close) -> None:
-    """Nobody has closed the client, and nobody can any more."""
-    portal.stop(lambda: close(client, STOP_SECONDS))
+def _abandon(portal: Portal) -> None:
+    """Nobody has closed the client, and nobody can any more; whoever drops it need not wait for its end."""
+    portal.stop(portal.farewell)

@@ -78,6 +78,7 @@ class Producer(BlockingClient[AsyncProducer]):
             lambda portal: AsyncProducer(bootstrap, wake=Turnstile(portal).wake, **options),
             AsyncProducer.close,
         )
+        self._hurry = self._client.hurry
         self._prepare = self._client.prepare
         self._try_put = self._client.try_put
 
@@ -97,6 +98,9 @@ class Producer(BlockingClient[AsyncProducer]):
         Blocks up to `max.block.ms` while the topic is not known, or `buffer.memory` is full. `on_delivery(metadata,
         error)` is called on the client's own thread.
         """
+        handle = self._hurry(topic, value, key, headers, partition, timestamp_ms, on_delivery)
+        if handle is not None:
+            return handle
         record = self._prepare(topic, value, key, headers, partition, timestamp_ms, on_delivery)
         handle = self._try_put(record)
         return self._portal.call(self._client.put(record)) if handle is None else handle
@@ -143,5 +147,5 @@ class Producer(BlockingClient[AsyncProducer]):
         bulk = self._portal.call(self._client.bulk(topic, rows, partition))
         while not bulk.is_done:
             if not bulk.step():
-                self._portal.call(self._client.wait_for_room())
+                self._portal.call(self._client.wait_for_room(bulk.releases))
         return bulk.handle()

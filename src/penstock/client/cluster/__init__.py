@@ -3,7 +3,7 @@
 from penstock.client.cluster.cluster import Cluster, CoordinatorKind
 from penstock.client.cluster.node import Node
 from penstock.client.cluster.view import NO_EPOCH, NO_NODE, Address, BrokerView, ClusterView, PartitionView, TopicView
-from penstock.client.cluster.waiting import Backoff, Deadline
+from penstock.client.cluster.waiting import Backoff, Deadline, background
 
 __all__ = [
     "NO_EPOCH",  # no leader epoch is known
@@ -18,4 +18,5 @@ __all__ = [
     "Node",  # one broker
     "PartitionView",  # leader, epoch, replicas
     "TopicView",  # a topic and its partitions
+    "background",  # a task of a client
 ]

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from penstock.client.cluster.node import Node
 from penstock.client.cluster.view import Address, ClusterView, TopicView, read_view, with_leader, with_topics
-from penstock.client.cluster.waiting import Backoff, Deadline, shared
+from penstock.client.cluster.waiting import Backoff, Deadline, background, shared
 from penstock.client.errors import Disconnected, IllegalState, KafkaError, TimedOut, UnsupportedVersion, error_for
 from penstock.client.options import Options
 from penstock.model.errors import ErrorCode
@@ -41,15 +41,19 @@ class Cluster:
         self.listeners: list[Callable[[ClusterView], None]] = []
         """Called after each change of the view."""
         self.backoff = Backoff(world.entropy, options["retry.backoff.ms"], options["retry.backoff.max.ms"])
+        self.on_end: Callable[[], None] = _nothing
+        """Called when the upkeep ends: the client is closed, or its loop is about to be."""
         self.wants_all_topics = False
         self._creates_topics = creates_topics
         self._bootstrap = [Address(host, port) for host, port in options.addresses]
         self._may_rebootstrap = options["metadata.recovery.strategy"] == "rebootstrap"
         self._nodes: dict[Address, Node] = {}
+        self._separate: list[Node] = []
         self._wanted: dict[str, None] = {}
         self._coordinators: dict[tuple[CoordinatorKind, str], int] = {}
         self._refreshing: asyncio.Task[None] | None = None
         self._upkeep: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._refresh_asked = asyncio.Event()
         self._is_closed = False
 
@@ -85,6 +89,13 @@ class Cluster:
             raise Disconnected(f"broker {node_id} is not part of the cluster as far as is known")
         return self._node_at(broker.address)
 
+    def separate_node(self, address: Address) -> Node:
+        """A broker over a connection of one's own, for what would hold up other requests; it ends with the client."""
+        node = Node(self.world, self.options, address)
+        self._separate = [one for one in self._separate if not one.is_closed]
+        self._separate.append(node)
+        return node
+
     async def persist(
         self, attempt: Callable[[], Awaitable[T]], deadline: Deadline, what: str, *, setting: str = ""
     ) -> T:
@@ -109,8 +120,21 @@ class Cluster:
 
     def start(self) -> None:
         """Keep the view current from now on."""
-        if self._upkeep is None:
-            self._upkeep = asyncio.get_running_loop().create_task(self._keep_current())
+        loop = self.own_loop()
+        if self._upkeep is None and not self._is_closed:
+            self._loop = loop
+            self._upkeep = background(self._keep_current())
+            # Who ends the loop without closing the client cancels this task, and the connections go with it.
+            self._upkeep.add_done_callback(lambda _: self._ended())
+
+    def own_loop(self) -> asyncio.AbstractEventLoop:
+        """The loop that runs, which has to be the one that this client was first used on."""
+        loop = asyncio.get_running_loop()
+        if self._loop is not None and self._loop is not loop:
+            raise IllegalState(
+                "this client belongs to another event loop, which may have ended: make one inside each asyncio.run()"
+            )
+        return loop
 
     def want(self, topics: Iterable[str]) -> None:
         """Keep these topics in the view."""
@@ -133,7 +157,7 @@ class Cluster:
     async def refresh(self) -> None:
         """Ask now, once; those who ask meanwhile get the same answer."""
         if self._refreshing is None:
-            self._refreshing = asyncio.get_running_loop().create_task(self._refresh())
+            self._refreshing = background(self._refresh())
             self._refreshing.add_done_callback(self._refreshed)
         await shared(self._refreshing)
 
@@ -196,9 +220,7 @@ class Cluster:
         tasks = [task for task in (self._upkeep, self._refreshing) if task is not None]
         for task in tasks:
             task.cancel()
-        for node in self._nodes.values():
-            node.close()
-        self._nodes.clear()
+        self._hang_up()
         for task in tasks:
             try:
                 await task
@@ -206,6 +228,17 @@ class Cluster:
                 pass
 
     # Inside
+
+    def _ended(self) -> None:
+        self._is_closed = True
+        self._hang_up()
+        self.on_end()
+
+    def _hang_up(self) -> None:
+        for node in [*self._nodes.values(), *self._separate]:
+            node.close()
+        self._nodes.clear()
+        self._separate.clear()
 
     async def _keep_current(self) -> None:
         """Refresh when asked, and when what is known has become old."""
@@ -294,6 +327,10 @@ class Cluster:
 
 
 MAX_TIMEOUT_SECONDS = 365 * 24 * 3600.0
+
+
+def _nothing() -> None:
+    pass
 
 
 def _only(view: ClusterView, wanted: Collection[str]) -> ClusterView:

@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from penstock.client.cluster.view import Address
-from penstock.client.cluster.waiting import Backoff, shared
+from penstock.client.cluster.waiting import Backoff, background, shared
 from penstock.client.errors import Disconnected, TimedOut, UnsupportedVersion
 from penstock.client.options import Options
 from penstock.model.errors import ErrorCode
@@ -54,6 +54,11 @@ class Node:
         self._versions: dict[int, tuple[int, int]] = {}
         self._connecting: asyncio.Task[Channel] | None = None
         self._is_closed = False
+
+    @property
+    def is_closed(self) -> bool:
+        """By this client, for good."""
+        return self._is_closed
 
     @property
     def is_connected(self) -> bool:
@@ -133,7 +138,7 @@ class Node:
         if self._is_closed:
             raise Disconnected(f"the connection to {self.address} was closed by this client")
         if self._connecting is None:
-            self._connecting = asyncio.get_running_loop().create_task(self._connect())
+            self._connecting = background(self._connect())
             self._connecting.add_done_callback(self._connected)
         return await shared(self._connecting)
 

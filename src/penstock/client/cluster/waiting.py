@@ -1,7 +1,8 @@
 """Time as clients spend it: a deadline for a call, and pauses that grow between attempts."""
 
 import asyncio
-from typing import TypeVar
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
 from penstock.client.errors import Disconnected
 from penstock.world.clock import Clock, Entropy
@@ -50,6 +51,14 @@ class Backoff:
         steady = self._first_ms << min(failures - 1, 30)
         jitter = (self._entropy.below(2 * JITTER_PERCENT * 10 + 1) - JITTER_PERCENT * 10) / 1_000
         return min(steady, self._most_ms) * (1 + jitter)
+
+
+def background(coroutine: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+    """A task of the client's own, which nobody is told of who closes the loop with the client still open."""
+    task = asyncio.get_running_loop().create_task(coroutine)
+    # As asyncio's own helpers do: who closes a loop under a client need not read that a task of it was pending.
+    task._log_destroy_pending = False  # type: ignore[attr-defined]
+    return task
 
 
 async def shared(task: "asyncio.Task[T]") -> T:

@@ -75,5 +75,5 @@ class Coordinator:
         if self._node is not None and self._node.address != broker.address:
             self.hang_up()
         if self._node is None:
-            self._node = Node(self._cluster.world, self._cluster.options, broker.address)
+            self._node = self._cluster.separate_node(broker.address)
         return self._node

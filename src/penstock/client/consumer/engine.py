@@ -5,7 +5,7 @@ import logging
 import re
 from collections.abc import Collection, Mapping, Sequence
 
-from penstock.client.cluster import Cluster, ClusterView, Deadline, PartitionView
+from penstock.client.cluster import Cluster, ClusterView, Deadline, PartitionView, background
 from penstock.client.cluster.view import read_view
 from penstock.client.consumer.deserializing import transform_for
 from penstock.client.consumer.fetched import Reading
@@ -113,6 +113,7 @@ class Engine:
 
         async def attempt() -> int:
             while state.position is None or state.reset is not None:
+                self.check_open()
                 if not self.subscriptions.is_assigned(partition):
                     raise IllegalState(f"{partition} is not assigned to this consumer any more")
                 self.cluster.want([partition.topic])
@@ -169,7 +170,7 @@ class Engine:
             if self.is_closed:
                 return
             self.is_closed = True
-            self._closing = asyncio.get_running_loop().create_task(self._close(deadline))
+            self._closing = background(self._close(deadline))
         await asyncio.shield(self._closing)
 
     async def _close(self, deadline: Deadline) -> None:
@@ -199,7 +200,7 @@ class Engine:
             return
 
     def _end(self) -> None:
-        self._closing = asyncio.get_running_loop().create_task(self._close(Deadline(self.world.clock, 0)))
+        self._closing = background(self._close(Deadline(self.world.clock, 0)))
 
     def _on_view(self, view: ClusterView) -> None:
         self.positions.stir()

@@ -5,7 +5,7 @@ import logging
 from dataclasses import dataclass
 from typing import Protocol
 
-from penstock.client.cluster import Cluster, Node
+from penstock.client.cluster import Cluster, Node, background
 from penstock.client.consumer.background import happens
 from penstock.client.consumer.fetch_session import Ask, FetchSession, SessionKey
 from penstock.client.consumer.fetched import Backlog
@@ -83,7 +83,7 @@ class FetchLoop:
         self._session = FetchSession()
         self._node: Node | None = None
         self._changed = asyncio.Event()
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        self._task = background(self._run())
         self._task.add_done_callback(self._ended)
 
     def wake(self) -> None:
@@ -106,8 +106,6 @@ class FetchLoop:
     def abandon(self) -> None:
         """End at once; nobody waits for it."""
         self._task.cancel()
-        if self._node is not None:
-            self._node.close()
 
     async def close(self) -> None:
         """End, and let the broker forget the session."""
@@ -186,10 +184,12 @@ class FetchLoop:
             self._node.close()
             self._node = None
         if self._node is None:
-            self._node = Node(self._cluster.world, self._cluster.options, broker.address)
+            self._node = self._cluster.separate_node(broker.address)
         return self._node
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
+        if self._node is not None:
+            self._node.close()
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("fetching from broker %d ended", self.node_id, exc_info=error)
             self._terms.fail(KafkaError(f"fetching from broker {self.node_id} ended with {error!r}"))

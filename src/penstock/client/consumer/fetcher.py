@@ -139,10 +139,10 @@ class Fetcher:
         elif not backlog.is_empty:
             self._ready[partition] = backlog
         size = unread_before - backlog.unread_bytes
-        loop = self.loops.get(backlog.node_id)
-        if loop is not None and (size or backlog.is_empty):
+        if size:
             is_full = backlog.unread_bytes > self._partition_max_bytes
-            self.is_behind |= loop.has_been_read(backlog, size, is_full=is_full)
+            for loop in self.loops.values():
+                self.is_behind |= loop.has_been_read(backlog, size, is_full=is_full)
 
     def _raise_failure(self) -> None:
         failure, self._failure = self._failure, None

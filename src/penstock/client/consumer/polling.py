@@ -119,9 +119,10 @@ class Polling:
         self._assignment_seen = subscriptions.assignment_version
         if subscriptions.mode is Mode.MANUAL:
             cluster.want_only(sorted(subscriptions.topics))
+        self._positions.pursue()
+        self._fetcher.arrange()
+        if subscriptions.mode is Mode.MANUAL:
             for topic in sorted(subscriptions.topics):
                 fault = cluster.view.faults.get(topic)
                 if fault in FAULTS_TO_TELL:
                     raise error_for(fault, context=f"topic {topic}")
-        self._positions.pursue()
-        self._fetcher.arrange()

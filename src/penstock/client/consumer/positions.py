@@ -1,13 +1,12 @@
 """Finds where to read each partition, and makes sure that the place still exists: runs beside the polls."""
 
-import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
 from penstock.client.cluster import NO_EPOCH, NO_NODE, Cluster, Deadline
-from penstock.client.consumer.background import happens
 from penstock.client.consumer.epoch_check import EpochEnd, epoch_ends
+from penstock.client.consumer.errand import Errand
 from penstock.client.consumer.offset_lookup import EARLIEST, LATEST, UNKNOWN_OFFSET, FoundOffset, OffsetLookup
 from penstock.client.consumer.subscription import PartitionState, Position, Reset, Subscriptions
 from penstock.client.errors import KafkaError, LogTruncated, NoOffsetForPartition
@@ -40,12 +39,14 @@ class Positions:
         self._subscriptions = subscriptions
         self._lookup = lookup
         self._policy = policy
-        self._on_news = on_news
-        self._task: asyncio.Task[None] | None = None
-        self._failure: KafkaError | None = None
-        self._is_closed = False
-        self._stirred = asyncio.Event()
         self._seen_assignment = -1
+        # Apart from each other: a coordinator that cannot be reached must not hold up what leaders are asked.
+        self._errands = (
+            Errand(cluster.backoff, self._lacks_positions, [self._begin_at_committed], on_news),
+            Errand(
+                cluster.backoff, self._needs_leaders, [self._reset, self._check_epochs, self._find_leaders], on_news
+            ),
+        )
 
     @property
     def has_policy(self) -> bool:
@@ -56,31 +57,27 @@ class Positions:
         if self._seen_assignment != self._subscriptions.assignment_version:
             self._seen_assignment = self._subscriptions.assignment_version
             self.stir()
-        if self._task is None and not self._is_closed and self._needs_care():
-            self._task = asyncio.get_running_loop().create_task(self._work())
-            self._task.add_done_callback(self._worked)
+        for errand in self._errands:
+            errand.pursue()
 
     def stir(self) -> None:
         """Something changed that may help those that are stuck."""
-        self._stirred.set()
+        for errand in self._errands:
+            errand.stir()
 
     def raise_failure(self) -> None:
         """What came in the way, once."""
-        failure, self._failure = self._failure, None
-        if failure is not None:
-            raise failure
+        for errand in self._errands:
+            errand.raise_failure()
 
     async def settle(self) -> None:
         """Wait until the work that is under way is done, or has failed."""
-        self.pursue()
-        if self._task is not None:
-            await asyncio.shield(self._task)
-        self.raise_failure()
+        for errand in self._errands:
+            await errand.settle()
 
     def close(self) -> None:
-        self._is_closed = True
-        if self._task is not None:
-            self._task.cancel()
+        for errand in self._errands:
+            errand.close()
 
     # Which need care
 
@@ -100,40 +97,18 @@ class Positions:
             return True
         return False
 
-    def _needs_care(self) -> bool:
+    def _lacks_positions(self) -> bool:
+        return bool(self._subscriptions.without_position())
+
+    def _needs_leaders(self) -> bool:
         return any(
-            state.position is None
-            or state.reset is not None
-            or not self.is_sound(partition, state)
+            state.reset is not None
+            or (state.position is not None and not self.is_sound(partition, state))
             or self._cluster.view.leader(*partition) == NO_NODE
             for partition, state in self._subscriptions.states()
         )
 
     # The work
-
-    async def _work(self) -> None:
-        failures = 0
-        while self._needs_care():
-            try:
-                before = failures
-                for step in (self._begin_at_committed, self._reset, self._check_epochs, self._find_leaders):
-                    failures += await step()
-                failures = failures if failures > before else 0
-            except KafkaError as error:
-                if not error.retriable:
-                    self._failure = error
-                    return
-                logger.debug("positions not found yet: %s", error)
-                failures += 1
-            self._on_news()
-            if failures:
-                await happens(self._stirred, self._cluster.backoff.pause_ms(failures))
-
-    def _worked(self, task: "asyncio.Task[None]") -> None:
-        self._task = None
-        if not task.cancelled() and (error := task.exception()) is not None:
-            logger.error("finding positions failed", exc_info=error)
-        self._on_news()
 
     async def _begin_at_committed(self) -> bool:
         missing = self._subscriptions.without_position()
@@ -150,6 +125,7 @@ class Positions:
             offset = committed.get(partition)
             if offset is None:
                 state.reset = Reset.POLICY
+                self._errands[1].pursue()
             else:
                 epoch = NO_EPOCH if offset.leader_epoch is None else offset.leader_epoch
                 self._subscriptions.seek(partition, Position(offset.offset, epoch))

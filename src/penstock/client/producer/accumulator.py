@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Iterable, Sequence
 
-from penstock.client.errors import RecordTooLarge
+from penstock.client.errors import IllegalState, RecordTooLarge
 from penstock.client.options import Options
 from penstock.client.producer.batch import Batch, OnDelivery
 from penstock.client.producer.handle import Handle
@@ -31,6 +31,10 @@ class Accumulator:
         self.linger_ms: float = options["linger.ms"]
         self.on_room: Callable[[], object] = _nothing
         """Called on the loop when memory has become free."""
+        self.releases = 0
+        """How often memory was given back: who found none, and sees this grown, may try again."""
+        self.refusal: str | None = None
+        """Why no batch is begun any more."""
         self._lingering: dict[Lane, None] = {}
         self._now_ms = now_ms
         self.wake = wake
@@ -110,6 +114,8 @@ class Accumulator:
 
         With the lock held, and kept until the new batch has its first record.
         """
+        if self.refusal is not None:
+            raise IllegalState(self.refusal)
         size += BATCH_HEADER_SIZE
         if size > self._max_request_size:
             raise RecordTooLarge(f"a record of {size} bytes, where max.request.size is {self._max_request_size}")
@@ -155,6 +161,13 @@ class Accumulator:
             self._close_all()
             return list(self.incomplete)
 
+    def shut(self, refusal: str) -> list[Batch]:
+        """Take nothing more; what there is still."""
+        with self.lock:
+            self.refusal = refusal
+            self._close_all()
+            return list(self.incomplete)
+
     def expired(self, created_until_ms: float) -> tuple[list[Batch], float | None]:
         """The batches that were begun up to then, and when the oldest of the others was."""
         with self.lock:
@@ -172,6 +185,7 @@ class Accumulator:
             if batch in self.incomplete:
                 del self.incomplete[batch]
                 self.free += batch.reserved
+                self.releases += 1
         self.on_room()
 
     def take(self, lane: Lane) -> Batch:

@@ -87,6 +87,12 @@ class Batch:
         self.error = error
         self._finish()
 
+    def orphan(self, error: KafkaError) -> None:
+        """Fail it in a process to which it does not belong: its callbacks and waiters are those of the other."""
+        self._callbacks, self._waiters = [], []
+        self.error = error
+        self.is_done = True
+
     def split(self, parts: "list[Batch]") -> None:
         """Its records live on in smaller batches; it is done when they all are."""
         first = 0

@@ -126,6 +126,8 @@ class Bulk:
     ) -> None:
         self.batches: dict[Batch, None] = {}
         self.next_row = 0
+        self.releases = 0
+        """How often memory had been given back when the last step began."""
         self._accumulator = accumulator
         self._routes = routes
         self._topic = topic
@@ -144,6 +146,7 @@ class Bulk:
     def step(self) -> bool:
         """Write up to about one batch; False if it cannot go on because the memory is used up."""
         with self._accumulator.lock:
+            self.releases = self._accumulator.releases
             has_memory = self._fill_one() if self._partitions is None else self._fill_chunk(self._partitions)
         self._accumulator.wake()
         return has_memory

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from penstock.client.cluster import Cluster, Deadline, PartitionView
-from penstock.client.errors import BufferExhausted, IllegalState, KafkaError
+from penstock.client.errors import BufferExhausted, IllegalState, KafkaError, TimedOut
 from penstock.client.options import producer_options
 from penstock.client.producer.accumulator import Accumulator
 from penstock.client.producer.batch import OnDelivery
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("penstock.client")
 
+CLOSED = "the producer is closed"
+
 
 class Producer:
     """Sends records from asyncio code.
@@ -40,7 +42,7 @@ class Producer:
     ...     async with Producer(bootstrap) as producer:
     ...         handle = await producer.send("orders", b"first", key=b"anna", headers={"tag": b"vip"})
     ...         metadata = await handle
-    ...         return metadata.topic, metadata.offset
+    ...         return metadata.topic, metadata.partition
     >>> asyncio.run(main())
     ('orders', 0)
     """
@@ -60,12 +62,16 @@ class Producer:
         self._clock = self._world.clock
         self._cluster = Cluster(self._world, self.options)
         self._cluster.listeners.append(self._saw)
+        self._cluster.on_end = self._loop_ended
         self._max_block_ms: int = self.options["max.block.ms"]
         self._wake = wake or self._wake_loop
         self._accumulator = Accumulator(self.options, self._clock.monotonic_ms, self._woken)
         self._routes = Routes(self.options, self._world.entropy.below, self._clock.monotonic_ms)
-        self._intake = Intake(self.options, self._routes, self._accumulator, self._clock.now_ms)
         self._session: Session = self._new_session()
+        check = None if self._session.transactional_id is None else self._session.check_send
+        self._intake = Intake(self.options, self._routes, self._accumulator, self._clock.now_ms, check)
+        self.hurry = self._intake.send
+        """What `send` tries first, from any thread: None when it takes the longer way."""
         self._outcomes = Outcomes(
             self._cluster,
             self.options,
@@ -77,7 +83,8 @@ class Producer:
         self._room = asyncio.Event()
         self._accumulator.on_room = self._room.set
         self._is_pump_due = False
-        self._is_closed = False
+        self._refusal: str | None = None
+        """Why it cannot be used any more."""
 
     # Sending
 
@@ -96,14 +103,16 @@ class Producer:
 
         Waits up to `max.block.ms` for the topic to be known, and for room in `buffer.memory`.
         """
+        handle = self.hurry(topic, value, key, headers, partition, timestamp_ms, on_delivery)
+        if handle is not None:
+            return handle
         record = self.prepare(topic, value, key, headers, partition, timestamp_ms, on_delivery)
-        handle = self.try_put(record)
-        if handle is None:
-            return await self.put(record)
         if self._is_pump_due:
-            # A batch is full: the sender shall have its turn before the next one.
+            # A batch is full: the sender shall have its turn before the next one. Nothing is awaited after the record
+            # is in a batch, so a send that is cancelled has sent nothing.
             await asyncio.sleep(0)
-        return handle
+        handle = self.try_put(record)
+        return await self.put(record) if handle is None else handle
 
     def prepare(
         self,
@@ -116,8 +125,7 @@ class Producer:
         on_delivery: OnDelivery | None,
     ) -> Prepared:
         """A record ready to be put into a batch; from any thread."""
-        if self._is_closed:
-            raise IllegalState("the producer is closed")
+        self._check_open()
         self._session.check_send()
         return self._intake.prepare(topic, value, key, headers, partition, timestamp_ms, on_delivery)
 
@@ -129,9 +137,12 @@ class Producer:
         """Put it into a batch, waiting for its topic or for memory."""
         deadline = Deadline(self._clock, self._max_block_ms)
         await self._topic(record[0], record[4], deadline)
-        while (handle := self.try_put(record)) is None:
-            await self._room_by(deadline)
-        return handle
+        while True:
+            releases = self._accumulator.releases
+            handle = self.try_put(record)
+            if handle is not None:
+                return handle
+            await self._room_after(releases, deadline)
 
     async def send_many(
         self,
@@ -156,8 +167,7 @@ class Producer:
 
     async def bulk(self, topic: str, rows: Rows, partition: int | None) -> Bulk:
         """A bulk send that is ready to be stepped."""
-        if self._is_closed:
-            raise IllegalState("the producer is closed")
+        self._check_open()
         self._session.check_send()
         lanes = await self._topic(topic, partition, Deadline(self._clock, self._max_block_ms))
         return Bulk(self._accumulator, self._routes, lanes, rows, partition)
@@ -167,12 +177,12 @@ class Producer:
             if bulk.step():
                 await asyncio.sleep(0)
             else:
-                await self.wait_for_room()
+                await self.wait_for_room(bulk.releases)
         return bulk.handle()
 
-    async def wait_for_room(self) -> None:
-        """Wait for memory, up to `max.block.ms`."""
-        await self._room_by(Deadline(self._clock, self._max_block_ms))
+    async def wait_for_room(self, releases: int) -> None:
+        """Wait for more memory than there was after so many releases, up to `max.block.ms`."""
+        await self._room_after(releases, Deadline(self._clock, self._max_block_ms))
 
     def now_ms(self) -> int:
         """The time that records are given."""
@@ -182,8 +192,14 @@ class Producer:
         """Send everything now, and wait until it is acknowledged or has failed; at most `timeout` seconds."""
         batches = self._accumulator.flush()
         self._woken()
-        async with asyncio.timeout(timeout):
-            await wait_in_loop(batches)
+        try:
+            async with asyncio.timeout(timeout):
+                await wait_in_loop(batches)
+        except TimeoutError as error:
+            left = sum(batch.count for batch in batches if not batch.is_done)
+            raise TimedOut(
+                f"{left} record(s) had no outcome within {timeout} s; they are still on their way"
+            ) from error
 
     async def partitions_for(self, topic: str) -> Sequence[PartitionView]:
         """The partitions of a topic: leaders and replicas."""
@@ -258,16 +274,17 @@ class Producer:
 
     async def close(self, timeout: float | None = None) -> None:
         """Send the rest, waiting up to `timeout` seconds, and hang up; what is left then fails."""
-        if self._is_closed:
+        if self._refusal is not None:
             return
-        self._is_closed = True
+        self._refuse(CLOSED)
+        self._accumulator.shut(CLOSED)
         try:
             if self._accumulator.incomplete:
                 self._start()
             if await self._session.abort_on_close(self._outcomes, self._deadline(timeout)):
                 await self.flush(timeout)
         except (TimeoutError, KafkaError) as error:
-            logger.warning("closed before everything was sent: %s", error or "the time was over")
+            logger.warning("closed before everything was sent: %s", error)
         finally:
             self._stop()
             await self._cluster.close()
@@ -280,6 +297,15 @@ class Producer:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.close()
+
+    def forked(self, reason: str) -> None:
+        """In the process that a fork made: nothing will ever come of what is under way, nor of anything new.
+
+        No lock is taken, since those who had one do not exist here.
+        """
+        self._refuse(reason)
+        for batch in self._accumulator.incomplete:
+            batch.orphan(IllegalState(reason))
 
     def metrics(self) -> dict[str, float]:
         """Plain numbers, named as Kafka's producer metrics are."""
@@ -296,15 +322,14 @@ class Producer:
         if self.options["transactional.id"] is not None:
             return TransactionalSession(self._cluster, self.options, self._accumulator, self._woken)
         if self.options["enable.idempotence"]:
-            return IdempotentSession(self._cluster, self._accumulator, self._woken)
+            return IdempotentSession(self._cluster, self._of_no_use, self._woken)
         return PlainSession()
 
     @property
     def _transactions(self) -> TransactionalSession:
         if not isinstance(self._session, TransactionalSession):
             raise IllegalState("transactions need a transactional.id: give the producer one, different from all others")
-        if self._is_closed:
-            raise IllegalState("the producer is closed")
+        self._check_open()
         return self._session
 
     def _deadline(self, timeout: float | None) -> Deadline:
@@ -317,19 +342,22 @@ class Producer:
         if lanes is None:
             lanes = self._routes.add(await self._cluster.topic(name, deadline))
         if partition is not None and not 0 <= partition < lanes.count:
-            await self._cluster.refresh()
+            await self._cluster.persist(
+                self._cluster.refresh, deadline, f"topic {name} was not looked up again", setting="max.block.ms"
+            )
             if not 0 <= partition < lanes.count:
                 raise ValueError(f"topic {name!r} has no partition {partition}, only 0 to {lanes.count - 1}")
         return lanes
 
-    async def _room_by(self, deadline: Deadline) -> None:
-        """Wait until a batch is done and gives its memory back."""
+    async def _room_after(self, releases: int, deadline: Deadline) -> None:
+        """Wait until a batch is done and gives its memory back; not if that happened since somebody looked."""
         self._start()
-        self._room.clear()
         self._woken()
         try:
             async with asyncio.timeout(min(deadline.remaining_ms() / 1_000, 1e9)):
-                await self._room.wait()
+                while self._accumulator.releases == releases and self._refusal is None:
+                    self._room.clear()
+                    await self._room.wait()
         except TimeoutError as error:
             raise BufferExhausted(
                 f"buffer.memory ({self._accumulator.memory} bytes) stayed full for max.block.ms "
@@ -339,6 +367,27 @@ class Producer:
     def _start(self) -> None:
         self._cluster.start()
         self._session.start()
+
+    def _check_open(self) -> None:
+        if self._refusal is not None:
+            raise IllegalState(self._refusal)
+
+    def _refuse(self, reason: str) -> None:
+        """Take no records any more."""
+        self._refusal = reason
+        self._intake.may_hurry = False
+
+    def _loop_ended(self) -> None:
+        """Whoever ran the loop has ended it, and did not close the producer before."""
+        if self._refusal is not None:
+            return
+        self._refuse(CLOSED)
+        left = sum(batch.count for batch in self._accumulator.shut(CLOSED))
+        if left:
+            logger.warning(
+                "the event loop ended before %d record(s) were sent; use `async with`, or await close()", left
+            )
+        self._stop()
 
     def _stop(self) -> None:
         self._sender.close()
@@ -353,6 +402,12 @@ class Producer:
         self._routes.see(view)
         self._woken()
 
+    def _of_no_use(self, error: KafkaError) -> None:
+        """No id is to be had: nothing can be sent, now or later."""
+        self._intake.may_hurry = False
+        for batch in self._accumulator.flush():
+            self._outcomes.give_up(batch, error)
+
     def _lost_a_batch(self, error: KafkaError) -> None:
         self._session.failed(error, self._outcomes)
 
@@ -361,9 +416,10 @@ class Producer:
         self._wake(self._pump)
 
     def _wake_loop(self, pump: Callable[[], None]) -> None:
+        loop = self._cluster.own_loop()
         if not self._is_pump_due:
             self._is_pump_due = True
-            asyncio.get_running_loop().call_soon(pump)
+            loop.call_soon(pump)
 
     def _pump(self) -> None:
         self._is_pump_due = False

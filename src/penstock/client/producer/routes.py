@@ -115,9 +115,11 @@ class Routes:
         self._partitioning.update_loads(topic.name, loads, topic.count)
 
     def _load(self, lane: Lane, now_ms: float) -> PartitionLoad:
-        queue = tuple(lane.queue)
-        waited_ms = int(now_ms - queue[0].created_ms - self._linger_ms) if queue else 0
-        return PartitionLoad(lane.partition, len(queue) + len(lane.unresolved), max(waited_ms, 0))
+        try:
+            waited_ms = int(now_ms - lane.queue[0].created_ms - self._linger_ms)
+        except IndexError:
+            waited_ms = 0
+        return PartitionLoad(lane.partition, len(lane.queue) + len(lane.unresolved), max(waited_ms, 0))
 
 
 def _whole(data: Buffer | None) -> bytes | None:

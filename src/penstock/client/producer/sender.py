@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from penstock.client.cluster import NO_NODE, Cluster, Node
+from penstock.client.cluster import NO_NODE, Cluster, Node, background
 from penstock.client.errors import KafkaError, TimedOut
 from penstock.client.options import Options
 from penstock.client.producer.accumulator import Accumulator
@@ -169,7 +169,7 @@ class Sender:
             return False
         if node.is_connected and not node.is_throttled:
             return True
-        task = asyncio.get_running_loop().create_task(self._connect(node, destination))
+        task = background(self._connect(node, destination))
         destination.connecting = task
         return False
 

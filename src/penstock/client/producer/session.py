@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from penstock.client.cluster import Cluster, Deadline
+from penstock.client.cluster import Cluster, Deadline, background
 from penstock.client.errors import KafkaError, TimedOut, TransactionAborted, error_for
 from penstock.client.options import Options
 from penstock.client.producer.accumulator import Accumulator
@@ -79,10 +79,10 @@ class PlainSession:
 class IdempotentSession(PlainSession):
     """Asks for a producer id when there is none, and lets nothing through before."""
 
-    def __init__(self, cluster: Cluster, accumulator: Accumulator, pump: Callable[[], None]) -> None:
+    def __init__(self, cluster: Cluster, give_up: Callable[[KafkaError], None], pump: Callable[[], None]) -> None:
         self.identity: Identity = Identity()
         self._cluster = cluster
-        self._accumulator = accumulator
+        self._give_up = give_up
         self._pump = pump
         self._asking: asyncio.Task[None] | None = None
         self._error: KafkaError | None = None
@@ -99,7 +99,7 @@ class IdempotentSession(PlainSession):
 
     def start(self) -> None:
         if not self.identity.is_known and self._asking is None:
-            self._asking = asyncio.get_running_loop().create_task(self._ask())
+            self._asking = background(self._ask())
 
     def stop(self) -> None:
         if self._asking is not None:
@@ -111,6 +111,7 @@ class IdempotentSession(PlainSession):
             await self._cluster.persist(self._ask_once, forever, "no producer id was given")
         except KafkaError as error:
             self._error = error
+            self._give_up(error)
         finally:
             self._asking = None
         self._pump()

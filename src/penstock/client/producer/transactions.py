@@ -6,7 +6,7 @@ from enum import Enum, auto
 from functools import partial
 from typing import Any, TypeVar
 
-from penstock.client.cluster import Cluster, CoordinatorKind, Deadline
+from penstock.client.cluster import Cluster, CoordinatorKind, Deadline, background
 from penstock.client.errors import IllegalState, KafkaError, ProducerFenced, error_for
 from penstock.client.options import Options
 from penstock.client.producer.identity import Identity
@@ -175,7 +175,7 @@ class Transactions:
             return True
         self._adding[partition] = None
         if self._adder is None:
-            self._adder = asyncio.get_running_loop().create_task(self._add_partitions())
+            self._adder = background(self._add_partitions())
         return False
 
     # Requests

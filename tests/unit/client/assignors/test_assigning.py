@@ -171,6 +171,45 @@ def test_a_member_that_has_left_a_topic_does_not_get_its_partitions_back() -> No
     assert assignment == {"a": [("u", 0)], "b": [("t", n) for n in range(4)]}
 
 
+@pytest.mark.parametrize(
+    ("counts", "members", "expected"),
+    [
+        pytest.param(
+            {"t": 1, "u": 1, "v": 3},
+            {"a": ("tv", "t0 u0 v0"), "b": ("tuv", ""), "c": ("u", "")},
+            {"a": "t0 v2", "b": "v1", "c": ""},
+            id="anything may move once somebody has to give up something",
+        ),
+        pytest.param(
+            {"u": 3, "v": 5},
+            {"a": ("uv", "u0"), "b": ("v", "v1 v3 v4"), "c": ("u", "u2")},
+            {"a": "u0 v0 v2", "b": "v1 v3 v4", "c": "u2 u1"},
+            id="only what is new moves if that is enough",
+        ),
+        pytest.param(
+            {"t": 4, "u": 4},
+            {"a": ("u", "t1 t3"), "b": ("tu", "t2 u0 u1 u2 u3"), "c": ("t", "t0")},
+            {"a": "", "b": "u2 u3 t2", "c": "t0"},
+            id="what came from a member goes back there first",
+        ),
+    ],
+)
+def test_unequal_loads_are_evened_out_as_apache_does(
+    counts: dict[str, int], members: dict[str, tuple[str, str]], expected: dict[str, str]
+) -> None:
+    """The answers are those of Apache Kafka 4.3.1."""
+
+    def parsed(text: str) -> list[Partition]:
+        return [(word[0], int(word[1:])) for word in text.split()]
+
+    subscriptions = {
+        member_id: Subscription(list(topics), owned_partitions=parsed(owned), generation_id=1)
+        for member_id, (topics, owned) in members.items()
+    }
+    assignment = ASSIGNORS["cooperative-sticky"]().assign(counts, subscriptions)
+    assert assignment == {member_id: parsed(text) for member_id, text in expected.items()}
+
+
 def test_users_can_bring_an_assignor_of_their_own() -> None:
     class AllToTheFirst:
         name = "first"

@@ -13,8 +13,8 @@ from penstock.client.errors import OffsetOutOfRange, PolicyViolation, UnknownTop
 from penstock.client.types import TopicPartition
 from penstock.model.errors import ErrorCode
 from penstock.protocol.api import ApiKey
-from tests.integration.admin_cases.case import Cases, Target, create
-from tests.integration.admin_cases.surroundings import open_transaction, produce
+from tests.clients.admin_cases.case import Cases, Target, create, until
+from tests.clients.admin_cases.surroundings import open_transaction, produce
 
 PARTITION_CASES = Cases()
 
@@ -127,6 +127,12 @@ async def log_directories_hold_replicas(admin: Admin, target: Target) -> None:
     topic = await create(admin, target, "held", 2)
     first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
     produce(target, topic, b"a" * 1_000)
+
+    async def are_there() -> bool:
+        (directory,) = (await admin.describe_log_dirs())[target.broker_id].values()
+        return {first, second} <= set(directory.replicas)
+
+    await until("both replicas have a directory", are_there)
     (directory,) = (await admin.describe_log_dirs())[target.broker_id].values()
     assert directory.error is None
     assert directory.replicas[first].size_bytes > 1_000

@@ -11,7 +11,7 @@ from penstock.client.errors import (
     UnknownTopicOrPartition,
 )
 from penstock.model.errors import ErrorCode
-from tests.integration.admin_cases.case import Cases, Target, create, known, until
+from tests.clients.admin_cases.case import Cases, Target, create, known, until
 
 TOPIC_CASES = Cases()
 
@@ -34,7 +34,7 @@ async def a_created_topic_is_told_as_it_was_made(admin: Admin, target: Target) -
     described = (await admin.describe_topics([name]))[name]
     assert (described.name, described.topic_id, described.is_internal) == (name, created.topic_id, False)
     assert described.authorized_operations is None
-    assert [one.partition for one in described.partitions] == [0, 1, 2]
+    assert [one.index for one in described.partitions] == [0, 1, 2]
     for one in described.partitions:
         assert one.leader == target.broker_id
         assert one.replicas == one.in_sync == (target.broker_id,)
@@ -109,7 +109,7 @@ async def topics_are_described_by_name_and_by_id_and_unknown_ones_fail_alone(adm
 async def many_partitions_are_described_in_pages(admin: Admin, target: Target) -> None:
     names = [await create(admin, target, "paged", count) for count in (5, 1, 7)]
     found = await admin.describe_topics([*names, "paged-unknown"], partitions_per_page=3)
-    counts = {name: [one.partition for one in found[name].partitions] for name in names}
+    counts = {name: [one.index for one in found[name].partitions] for name in names}
     assert counts == {name: list(range(count)) for name, count in zip(names, (5, 1, 7))}
     assert list(found.errors) == ["paged-unknown"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer
 
-from tests.integration.admin_cases.case import WAIT_SECONDS, Target
+from tests.clients.admin_cases.case import WAIT_SECONDS, Target
 
 
 def produce(

@@ -12,7 +12,7 @@ from penstock.client.admin import (
 )
 from penstock.client.errors import InvalidConfig, UnknownTopicOrPartition
 from penstock.model.errors import ErrorCode
-from tests.integration.admin_cases.case import Cases, Target, create, until
+from tests.clients.admin_cases.case import Cases, Target, create, until
 
 CONFIG_CASES = Cases()
 

@@ -13,8 +13,8 @@ from penstock.client.admin import (
 from penstock.client.errors import KafkaError, UnknownTopicOrPartition
 from penstock.client.types import TopicPartition
 from penstock.model.errors import ErrorCode
-from tests.integration.admin_cases.case import WAIT_SECONDS, Cases, Target, create, until
-from tests.integration.admin_cases.surroundings import open_transaction, produce
+from tests.clients.admin_cases.case import WAIT_SECONDS, Cases, Target, create, until
+from tests.clients.admin_cases.surroundings import open_transaction, produce
 
 TRANSACTION_CASES = Cases()
 
@@ -71,14 +71,14 @@ async def producers_of_a_partition_are_described(admin: Admin, target: Target) -
     topic = await create(admin, target, "written")
     first, nowhere = TopicPartition(topic, 0), TopicPartition("written-unknown", 0)
     with open_transaction(target, target.fresh("writer"), topic) as producer:
+        unknown = await admin.describe_producers([nowhere])
+        assert [type(error) for error in unknown.errors.values()] == [UnknownTopicOrPartition]
         for broker_id in (None, target.broker_id):
-            found = await admin.describe_producers([first, nowhere], broker_id=broker_id)
-            (only,) = found[first]
+            (only,) = (await admin.describe_producers([first], broker_id=broker_id))[first]
             assert (only.last_sequence, only.transaction_start_offset) == (0, 0)
             assert only.producer_id >= 0
             assert only.producer_epoch >= 0
             assert only.last_timestamp_ms > 1_700_000_000_000
-            assert [type(error) for error in found.errors.values()] == [UnknownTopicOrPartition]
         producer.abort_transaction(WAIT_SECONDS)
     (only,) = (await admin.describe_producers([first]))[first]
     assert only.transaction_start_offset is None

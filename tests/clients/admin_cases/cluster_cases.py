@@ -21,7 +21,7 @@ from penstock.client.admin import (
 from penstock.client.errors import KafkaError
 from penstock.model.errors import ErrorCode
 from penstock.protocol.api import ApiKey
-from tests.integration.admin_cases.case import Cases, Target, until
+from tests.clients.admin_cases.case import Cases, Target, until
 
 CLUSTER_CASES = Cases()
 

@@ -6,8 +6,8 @@ from penstock.client.admin import Admin, GroupState, GroupType
 from penstock.client.errors import GroupNotEmpty, GroupNotFound, MembershipLost, UnknownTopicOrPartition
 from penstock.client.types import OffsetAndMetadata, TopicPartition
 from penstock.model.errors import ErrorCode
-from tests.integration.admin_cases.case import Cases, Target, create, until
-from tests.integration.admin_cases.surroundings import member
+from tests.clients.admin_cases.case import Cases, Target, create, until
+from tests.clients.admin_cases.surroundings import member
 
 GROUP_CASES = Cases()
 

@@ -1,0 +1,88 @@
+"""The values that the admin client takes and gives."""
+
+import doctest
+import hashlib
+import hmac
+import importlib
+import pkgutil
+
+import pytest
+
+import penstock.client.admin
+from penstock.client.admin import (
+    AclOperation,
+    ConfigSource,
+    GroupState,
+    Outcomes,
+    ScramMechanism,
+    ScramUpsertion,
+    TopicId,
+)
+from penstock.client.admin.kinds import NOT_ASKED, authorized_operations
+from penstock.client.admin.scram import salted_password
+from penstock.client.errors import KafkaError
+
+MODULES = [
+    importlib.import_module(f"{penstock.client.admin.__name__}.{found.name}")
+    for found in pkgutil.iter_modules(penstock.client.admin.__path__)
+]
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__.rpartition(".")[2])
+def test_the_examples_are_true(module: object) -> None:
+    assert doctest.testmod(module).failed == 0  # type: ignore[arg-type]
+
+
+def test_every_operation_has_a_docstring() -> None:
+    operations = [name for name in dir(penstock.client.admin.Admin) if not name.startswith("_")]
+    assert len(operations) > 40
+    for name in operations:
+        assert getattr(penstock.client.admin.Admin, name).__doc__, name
+
+
+def test_a_failed_item_does_not_pass_for_one_without_a_result() -> None:
+    error = KafkaError("b: no")
+    outcomes: Outcomes[str, None] = Outcomes({"a": None, "b": error})
+    assert ("a" in outcomes, "b" in outcomes, "c" in outcomes, len(outcomes)) == (True, True, False, 2)
+    assert outcomes.get("a") is None
+    for take in (lambda: outcomes["b"], lambda: outcomes.get("b"), lambda: list(outcomes.values())):
+        with pytest.raises(KafkaError, match="b: no"):
+            take()
+    with pytest.raises(KeyError):
+        outcomes["c"]
+    Outcomes({"a": 1}).raise_any()
+
+
+def test_words_and_numbers_of_newer_brokers_are_unknown() -> None:
+    assert GroupState("Levitating") == GroupState.UNKNOWN
+    assert GroupState("stable") == GroupState.STABLE
+    assert ConfigSource(99) == ConfigSource.UNKNOWN
+
+
+def test_authorized_operations_are_bits() -> None:
+    assert authorized_operations(NOT_ASKED) is None
+    assert authorized_operations(0) == frozenset()
+    assert authorized_operations(1 << 3 | 1 << 10) == frozenset({AclOperation.READ, AclOperation.DESCRIBE_CONFIGS})
+
+
+def test_an_id_reads_as_kafka_writes_it() -> None:
+    topic_id = TopicId(bytes(range(16)))
+    assert str(topic_id) == "AAECAwQFBgcICQoLDA0ODw"
+    assert TopicId.parse(str(topic_id)) == topic_id
+    with pytest.raises(ValueError):
+        TopicId.parse("orders")
+
+
+@pytest.mark.parametrize("mechanism", [ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512])
+def test_a_password_is_salted_as_rfc_5802_has_it(mechanism: ScramMechanism) -> None:
+    digest = {ScramMechanism.SCRAM_SHA_256: hashlib.sha256, ScramMechanism.SCRAM_SHA_512: hashlib.sha512}[mechanism]
+    block = hmac.new(b"pencil", b"salt" + b"\0\0\0\1", digest).digest()
+    expected = int.from_bytes(block, "big")
+    for _ in range(9):
+        block = hmac.new(b"pencil", block, digest).digest()
+        expected ^= int.from_bytes(block, "big")
+    assert salted_password("pencil", mechanism, b"salt", 10) == expected.to_bytes(len(block), "big")
+
+
+def test_a_password_is_not_printed() -> None:
+    assert "secret" not in repr(ScramUpsertion("alice", "secret"))
