@@ -7,11 +7,13 @@ A case takes a bootstrap address. The broker must assign without delay: `group.i
 import asyncio
 import re
 import sys
+import time
 from collections.abc import Collection, Sequence
 from typing import Any
 
 import pytest
 
+from penstock import Consumer as BlockingConsumer
 from penstock.client.consumer.consumer import Consumer
 from penstock.client.errors import CommitFailed, InconsistentGroup
 from penstock.client.types import OffsetAndMetadata, TopicPartition
@@ -240,6 +242,36 @@ async def scenario_15_who_polls_too_rarely_leaves(bootstrap: str, protocol: Prot
         await slow.stop()
 
     await run_members([other], inside)
+
+
+def a_blocking_consumer_computes(bootstrap: str) -> None:
+    topic, session_ms = unique("computing"), 600
+    create_topic(bootstrap, topic, 2, 1)
+    options: dict[str, Any] = {"group_id": topic, "auto_offset_reset": "earliest", "enable_auto_commit": False}
+    options |= {"session_timeout_ms": session_ms, "heartbeat_interval_ms": HEARTBEAT_MS}
+    with BlockingConsumer(bootstrap, max_poll_interval_ms=3_000, **options) as slow:
+        slow.subscribe([topic])
+        assert slow.poll(WAIT_SECONDS)
+        before = slow.group_metadata()
+        compute(3 * session_ms / 1_000)
+        slow.commit()
+        assert slow.group_metadata() == before
+        with BlockingConsumer(bootstrap, **options) as other:
+            other.subscribe([topic])
+            # Meanwhile nobody polls the first one.
+            deadline = time.monotonic() + WAIT_SECONDS
+            while len(other.assignment()) < 2:
+                assert time.monotonic() < deadline, "it keeps its partitions"
+                other.poll(0.05)
+            with pytest.raises(CommitFailed, match=r"max\.poll\.interval\.ms"):
+                slow.commit()
+
+
+def compute(seconds: float) -> None:
+    """What a user's code does that never lets go of its thread."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        sum(range(10_000))
 
 
 async def scenario_16_one_member_of_each_group_gets_a_record(bootstrap: str, protocol: Protocol) -> None:

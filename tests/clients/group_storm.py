@@ -20,6 +20,10 @@ PLANS: list[list[dict[str, Any]]] = [
     [{"partition_assignment_strategy": "sticky"}],
     [{"group_protocol": "consumer"}],
     [{"partition_assignment_strategy": "range"}, {"group_protocol": "consumer"}],
+    [
+        {"partition_assignment_strategy": "cooperative-sticky,range"},
+        {"partition_assignment_strategy": "cooperative-sticky"},
+    ],
 ]
 """What the members of a run are like; which of them is left to chance."""
 
@@ -58,6 +62,8 @@ class Storm:
 
     def add(self) -> None:
         options = {"max_poll_interval_ms": 20_000, **self.chance.choice(self.plans)}
+        options["enable_auto_commit"] = self.chance.random() < 0.5
+        options["auto_commit_interval_ms"] = self.chance.choice((0, 1_000, 5_000))
         self.members.append(self.town.member(TOPIC, **options).start())
 
     async def produce(self) -> None:
@@ -72,7 +78,7 @@ class Storm:
     async def disturb(self) -> None:
         network, chance = self.town.network, self.chance
         victim = chance.choice(self.members)
-        trouble = chance.choice(("reset", "partition", "broker", "dies", "joins", "leaves", "slow", "nothing"))
+        trouble = chance.choice(("reset", "partition", "broker", "dies", "joins", "leaves", "slow", "stall", "nothing"))
         if trouble == "reset":
             for _ in range(chance.randrange(1, 8)):
                 network.reset(BROKER, victim.host)
@@ -81,6 +87,9 @@ class Storm:
             network.partition(BROKER, victim.host)
             await asyncio.sleep(chance.random() * 15)
             network.heal_all()
+        elif trouble == "stall":
+            network.stall(BROKER, victim.host)
+            await asyncio.sleep(chance.random() * 15)
         elif trouble == "broker":
             self.town.crash_broker()
             await asyncio.sleep(chance.random() * 10)
@@ -131,6 +140,11 @@ class Storm:
         read = {value for member in everybody for value in member.values}
         sent = {f"{index}-{number}".encode() for index, count in enumerate(self.sent) for number in range(count)}
         assert read == sent, f"lost: {sorted(sent - read)}"
+        if not any("group_protocol" in plan for plan in self.plans):
+            owners: dict[tuple[int, int], SimMember] = {}
+            for member in everybody:
+                for had in member.had:
+                    assert owners.setdefault(had, member) is member, f"two members had {had}"
 
 
 def run_storm(seed: int) -> str:

@@ -1,13 +1,17 @@
 """A simulated broker with our consumers on hosts of their own: hours in a second, and the same every time."""
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from typing import Any, TypeVar
 
+import pytest
+
 from penstock.client.consumer.consumer import Consumer
+from penstock.client.consumer.coordinator import Coordinator
 from penstock.client.errors import CommitFailed, KafkaError, RebalanceInProgress, TimedOut
 from penstock.client.types import TopicPartition
 from penstock.node import Node, node_settings
+from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.delete_topics import DeleteTopicsRequest
 from penstock.sim.checkers import PartitionHistory
 from penstock.sim.clients import Connector, IdempotentProducer, create_topic
@@ -77,6 +81,8 @@ class SimMember:
     def __init__(self, town: Town, host: str, topic: str, group: str, options: dict[str, Any]) -> None:
         self.host = host
         self.told: list[tuple[str, list[int]]] = []
+        self.had: list[tuple[int, int]] = []
+        """Generations, and partitions that it had in them."""
         self.values: list[bytes] = []
         self.is_polling = True
         self.failure: KafkaError | None = None
@@ -104,6 +110,8 @@ class SimMember:
         self.told.append(("revoked", [one.partition for one in partitions]))
 
     def on_partitions_assigned(self, partitions: Collection[TopicPartition]) -> None:
+        generation = self.consumer.group_metadata().generation_id
+        self.had += [(generation, one.partition) for one in self.consumer.assignment()]
         self.told.append(("assigned", [one.partition for one in partitions]))
 
     def on_partitions_lost(self, partitions: Collection[TopicPartition]) -> None:
@@ -154,6 +162,17 @@ def simulate(main: Callable[[Town], Coroutine[Any, Any, None]], seed: int = 1) -
         town.start_broker()
         simulation.run(main(town))
         return simulation.trace.digest()
+
+
+def speak_at_most(monkeypatch: pytest.MonkeyPatch, versions: Mapping[ApiKey, int]) -> None:
+    """Talk to coordinators as if they were old."""
+    ask = Coordinator.ask
+
+    async def ask_in_old_words(self: Coordinator, api_key: int, build: Any, **bounds: Any) -> Any:
+        limits = [limit for limit in (bounds.pop("at_most", None), versions.get(ApiKey(api_key))) if limit is not None]
+        return await ask(self, api_key, build, **bounds, at_most=min(limits, default=None))
+
+    monkeypatch.setattr(Coordinator, "ask", ask_in_old_words)
 
 
 async def _serve(world: World) -> None:

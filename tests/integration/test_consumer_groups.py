@@ -25,6 +25,7 @@ of_both = pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS)
 def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     settings = (
         "group.initial.rebalance.delay.ms=0",
+        "group.min.session.timeout.ms=500",
         "group.consumer.heartbeat.interval.ms=150",
         "group.consumer.min.heartbeat.interval.ms=150",
         "group.consumer.assignment.interval.ms=0",
@@ -75,6 +76,10 @@ def test_scenario_14_what_a_commit_before_and_after_processing_costs(bootstrap: 
 @of_both
 def test_scenario_15_who_polls_too_rarely_leaves(bootstrap: str, protocol: Protocol) -> None:
     asyncio.run(cases.scenario_15_who_polls_too_rarely_leaves(bootstrap, protocol))
+
+
+def test_heartbeats_go_on_while_the_users_thread_computes_but_not_for_ever(bootstrap: str) -> None:
+    cases.a_blocking_consumer_computes(bootstrap)
 
 
 @of_both

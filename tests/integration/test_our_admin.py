@@ -2,6 +2,8 @@
 
 import asyncio
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 
@@ -14,6 +16,7 @@ from penstock.client.types import TopicPartition
 from penstock.protocol.api import ApiKey
 from tests.brokers import BrokerProcess
 from tests.clients.admin_cases import CASES, Case, Target
+from tests.clients.admin_cases.examples import all_examples, run_examples
 
 UNSERVED = set(ApiKey) - {handler.API for handler in HANDLERS}
 
@@ -33,6 +36,28 @@ def silent() -> Iterator[str]:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_our_admin(case: Case, target: Target) -> None:
     case.run(target)
+
+
+def test_the_examples_of_the_docstrings_are_true(own_broker: BrokerProcess) -> None:
+    tests = all_examples()
+    assert len(tests) > 20
+    assert run_examples(tests, Target(own_broker.bootstrap)) == []
+
+
+def test_a_client_that_is_never_closed_ends_in_silence(target: Target) -> None:
+    script = f"""
+import asyncio
+from penstock.client.admin import Admin
+async def main():
+    admin = Admin({target.bootstrap!r})
+    await admin.list_topics()
+    await admin.list_groups()
+    print("done")
+asyncio.run(main())
+"""
+    command = [sys.executable, "-X", "dev", "-W", "error", "-c", script]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "done\n", "")
 
 
 def test_a_call_to_a_broker_that_never_answers_ends_in_time(silent: str) -> None:
@@ -117,6 +142,16 @@ def test_a_cancelled_call_leaves_the_client_in_order(target: Target) -> None:
                 asked.cancel()
                 with pytest.raises(asyncio.CancelledError):
                     await asked
+            assert (await admin.describe_cluster()).brokers
+
+    asyncio.run(ask())
+
+
+def test_a_value_that_cannot_be_sent_is_the_callers_fault_not_the_brokers(target: Target) -> None:
+    async def ask() -> None:
+        async with Admin(target.bootstrap) as admin:
+            created = await admin.create_topics([NewTopic("odd", partitions="3")])  # type: ignore[arg-type]
+            assert "cannot be sent" in str(created.errors["odd"])
             assert (await admin.describe_cluster()).brokers
 
     asyncio.run(ask())

@@ -10,6 +10,7 @@ from tests.interop import test_apache_broker
 from tests.interop.test_apache_broker import JARS, ApacheBroker
 
 SETTINGS = {
+    "group.min.session.timeout.ms": 500,
     "group.consumer.heartbeat.interval.ms": 150,
     "group.consumer.min.heartbeat.interval.ms": 150,
     "group.consumer.assignment.interval.ms": 0,

@@ -56,7 +56,7 @@ def id_of(value: Any) -> str:
 
 
 def test_all_cases_are_here() -> None:
-    assert [name for name in ASSIGNORS] == ["range", "roundrobin", "sticky", "cooperative-sticky"]
+    assert list(ASSIGNORS) == ["range", "roundrobin", "sticky", "cooperative-sticky"]
     assert len(CASES) == 133 + 133 + 137 + 160
     assert len(SUBSCRIPTIONS) + len(ASSIGNMENTS) == 48
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 Reply = TypeVar("Reply")
 
@@ -17,8 +17,7 @@ class EndOfTransaction:
     is_commit: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """A key that says what it is about, and the value that holds from now on; no value ends it."""
 
     key: Any

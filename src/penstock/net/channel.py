@@ -1,18 +1,23 @@
 """The client's side of a connection: requests out, responses matched to them."""
 
 import asyncio
+import socket
 from collections import deque
 from dataclasses import dataclass
 from typing import Any, cast
 
 from penstock.net.frames import SCRATCH_SIZE, FrameReader, InvalidFrame
 from penstock.protocol.api import response_class
-from penstock.protocol.codec import decode_prefix, encode_bytes
+from penstock.protocol.codec import decode_prefix, encode
 from penstock.protocol.errors import CodecError
 from penstock.protocol.headers import decode_response_header, encode_request_header, response_has_tags
 from penstock.world.net import Net
 
 MAX_RESPONSE_BYTES = 2**31 - 1
+EAGER_UP_TO = 64 << 20
+"""A broker's word for the size of its answer is taken up to here."""
+JOINED_UP_TO = 32 << 10
+"""Below that, one more copy costs less than one more piece."""
 
 
 class ChannelClosed(Exception):
@@ -32,7 +37,7 @@ class Channel(asyncio.BufferedProtocol):
 
     def __init__(self, client_id: str | None) -> None:
         self._client_id = client_id
-        self._reader = FrameReader(bytearray(SCRATCH_SIZE), MAX_RESPONSE_BYTES)
+        self._reader = FrameReader(bytearray(SCRATCH_SIZE), MAX_RESPONSE_BYTES, eager_up_to=EAGER_UP_TO)
         self._calls: deque[_Call] = deque()
         self._next_correlation_id = 0
         self._transport: asyncio.Transport | None = None
@@ -61,6 +66,13 @@ class Channel(asyncio.BufferedProtocol):
     def send_without_answer(self, request: Any, version: int) -> None:
         """Send what a broker does not answer: Produce with acks=0."""
         self._write(request, version, self._take_correlation_id())
+
+    def set_buffers(self, send_bytes: int, receive_bytes: int) -> None:
+        """Bound the socket's buffers; below 0 the system chooses, which mostly does better."""
+        own = self._transport.get_extra_info("socket") if self._transport is not None else None
+        for option, size in ((socket.SO_SNDBUF, send_bytes), (socket.SO_RCVBUF, receive_bytes)):
+            if own is not None and size >= 0:
+                own.setsockopt(socket.SOL_SOCKET, option, size)
 
     def close(self) -> None:
         if self._transport is not None:
@@ -100,8 +112,14 @@ class Channel(asyncio.BufferedProtocol):
         if self._transport is None or self._transport.is_closing():
             raise ChannelClosed("the connection is closed")
         header = encode_request_header(request.api_key, version, correlation_id, self._client_id)
-        body = encode_bytes(request, version)
-        self._transport.write(b"".join(((len(header) + len(body)).to_bytes(4, "big"), header, body)))
+        pieces: list[Any] = encode(request, version)
+        size = len(header) + sum(map(len, pieces))
+        whole = [size.to_bytes(4, "big"), header, *pieces]
+        if size <= JOINED_UP_TO:
+            self._transport.write(b"".join(whole))
+        else:
+            # uvloop sends the pieces as they are; whoever gave them leaves them alone until there is an answer.
+            self._transport.writelines(whole)
 
     def _answer(self, frame: bytes | memoryview) -> None:
         if not self._calls:

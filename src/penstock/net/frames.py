@@ -48,6 +48,7 @@ class FrameReader:
 
     __slots__ = (
         "_carry",
+        "_eager_up_to",
         "_end",
         "_filled",
         "_finished",
@@ -61,11 +62,15 @@ class FrameReader:
         "announced",
     )
 
-    def __init__(self, scratch: bytearray, max_size: int, spare: SpareBuffer | None = None) -> None:
+    def __init__(
+        self, scratch: bytearray, max_size: int, spare: SpareBuffer | None = None, *, eager_up_to: int = 0
+    ) -> None:
         self._scratch = scratch
         self._spare = spare or SpareBuffer()
         self._view = memoryview(scratch)
         self._max_size = max_size
+        self._eager_up_to = eager_up_to
+        """Frames up to this size get all their memory at once."""
         self._carry = b""
         self._start = 0
         self._end = 0
@@ -125,7 +130,8 @@ class FrameReader:
         """Take memory for the frame that was announced, and receive it there."""
         size, self.announced = self.announced, 0
         start = self._view[self._start + 4 : self._end]
-        self._large = self._spare.take(size) or bytearray(min(size, max(SMALLEST_STEP, AHEAD * len(start))))
+        first = size if size <= self._eager_up_to else min(size, max(SMALLEST_STEP, AHEAD * len(start)))
+        self._large = self._spare.take(size) or bytearray(first)
         self._large[: len(start)] = start
         self._large_size = size
         self._filled = len(start)

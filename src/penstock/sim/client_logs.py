@@ -10,7 +10,7 @@ from penstock.protocol.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from penstock.records import iter_batches
+from penstock.records import BatchView, iter_batches
 from penstock.records.builder import ControlType
 from penstock.sim.checkers import CheckFailed
 from penstock.sim.clients import Connector
@@ -28,48 +28,61 @@ class LogEntry:
     is_visible: bool
 
 
-@dataclass(frozen=True, slots=True)
 class PartitionLog:
-    entries: list[LogEntry]
-    end: int
-    is_settled: bool
-    """No transaction is open."""
+    """All that is in a partition, visible or not; read further whenever somebody wants to know."""
 
+    def __init__(self, partition: Partition) -> None:
+        self.entries: list[LogEntry] = []
+        self._partition = partition
+        self._position = 0
+        self._open: dict[int, list[LogEntry]] = {}
 
-async def read_partition(connector: Connector, topic: str, partition: int) -> PartitionLog:
-    """All that is in a partition, visible or not."""
-    entries: list[LogEntry] = []
-    open_entries: dict[int, list[LogEntry]] = {}
-    position = 0
-    while True:
-        wanted = FetchPartition(partition=partition, fetch_offset=position, partition_max_bytes=MAX_BYTES)
-        topics = [FetchTopic(topic=topic, partitions=[wanted])]
-        reply: Any = await connector.call(FetchRequest(max_wait_ms=0, min_bytes=1, topics=topics), 12)
-        found = reply.responses[0].partitions[0]
-        if found.error_code:
-            raise CheckFailed(f"{topic}-{partition} cannot be read: {ErrorCode(found.error_code).name}")
-        before = position
-        for batch in iter_batches(found.records or b""):
-            batch.validate()
-            records = list(batch.records())
-            if batch.is_control:
-                is_commit = int.from_bytes(bytes(records[0].key or b"")[2:4], "big") == ControlType.COMMIT
-                for entry in open_entries.pop(batch.producer_id, ()):
-                    entry.is_visible = is_commit
-            else:
-                new = [
-                    LogEntry(one.offset, bytes(one.value or b""), not batch.is_transactional)
-                    for one in records
-                    if one.offset >= position
-                ]
-                entries += new
-                if batch.is_transactional:
-                    open_entries.setdefault(batch.producer_id, []).extend(new)
-            position = max(position, batch.next_offset)
-        if position >= found.high_watermark:
-            return PartitionLog(entries, position, not open_entries)
-        if position == before:
-            raise CheckFailed(f"a fetch at {before} brings nothing though the log ends at {found.high_watermark}")
+    @property
+    def is_settled(self) -> bool:
+        """No transaction is open."""
+        return not self._open
+
+    @property
+    def visible_end(self) -> int:
+        return next((entry.offset + 1 for entry in reversed(self.entries) if entry.is_visible), 0)
+
+    async def read(self, connector: Connector) -> None:
+        """To the end."""
+        name, index = self._partition
+        while True:
+            before = self._position
+            wanted = FetchPartition(partition=index, fetch_offset=before, partition_max_bytes=MAX_BYTES)
+            topics = [FetchTopic(topic=name, partitions=[wanted])]
+            reply: Any = await connector.call(FetchRequest(max_wait_ms=0, min_bytes=1, topics=topics), 12)
+            found = reply.responses[0].partitions[0]
+            if found.error_code:
+                raise CheckFailed(f"{self._partition} cannot be read: {ErrorCode(found.error_code).name}")
+            for batch in iter_batches(found.records or b""):
+                batch.validate()
+                self._take(batch)
+            if self._position >= found.high_watermark:
+                return
+            if self._position == before:
+                raise CheckFailed(f"a fetch at {before} brings nothing though the log ends at {found.high_watermark}")
+
+    def _take(self, batch: BatchView) -> None:
+        if batch.next_offset <= self._position:
+            return
+        if batch.is_control:
+            [marker] = batch.records()
+            is_commit = int.from_bytes(bytes(marker.key or b"")[2:4], "big") == ControlType.COMMIT
+            for entry in self._open.pop(batch.producer_id, ()):
+                entry.is_visible = is_commit
+        else:
+            new = [
+                LogEntry(one.offset, bytes(one.value or b""), not batch.is_transactional)
+                for one in batch.records()
+                if one.offset >= self._position
+            ]
+            self.entries += new
+            if batch.is_transactional:
+                self._open.setdefault(batch.producer_id, []).extend(new)
+        self._position = batch.next_offset
 
 
 async def read_committed_offsets(

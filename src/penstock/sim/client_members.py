@@ -9,6 +9,7 @@ from typing import Any
 from penstock.client.consumer.consumer import Consumer
 from penstock.client.errors import CommitFailed, KafkaError, RebalanceInProgress, TimedOut
 from penstock.client.types import OffsetAndMetadata, TopicPartition
+from penstock.model.errors import ErrorCode
 from penstock.sim.checkers import CheckFailed
 from penstock.sim.client_books import ReadBook, SendBook
 from penstock.sim.client_lives import BOOTSTRAP, NETWORK_OPTIONS, Life
@@ -60,8 +61,8 @@ class Reading:
                 "auto.commit.interval.ms": 300,
                 "default.api.timeout.ms": int(API_SECONDS * 1_000),
                 "max.poll.interval.ms": int(POLL_INTERVAL_SECONDS * 1_000),
-                "max.poll.records": chance.choice((3, 50)),
-                "fetch.max.wait.ms": chance.choice((50, 300)),
+                "max.poll.records": chance.choice((5, 50)),
+                "fetch.max.wait.ms": chance.choice((100, 500)),
                 "max.partition.fetch.bytes": chance.choice((200, 10_000)),
                 **group.options,
             },
@@ -134,19 +135,27 @@ class Member(Life):
 
     async def live(self) -> None:
         reading = Reading(self, self._group, self._sends, self._instance_id)
-        while not self.must_stop:
-            await self.stand_still()
-            await reading.poll(self.chance.choice((0.0, 0.1, 0.5)))
-            if reading.is_automatic:
-                continue
-            draw = self.chance.random()
-            if draw < 0.2:
-                await reading.commit()
-            elif draw < 0.3:
-                reading.consumer.commit_async()
-            await asyncio.sleep(self.chance.random() * self.chance.choice((0.0, 0.05)))
+        try:
+            while not self.must_stop:
+                await self._read(reading)
+        except KafkaError as error:
+            # The process before, which was killed, is still a member; it has to be missed first.
+            if self._instance_id is None or error.code != ErrorCode.UNRELEASED_INSTANCE_ID:
+                raise
         await self.close(reading.consumer)
         self._group.book.die(self.name)
+
+    async def _read(self, reading: Reading) -> None:
+        await self.stand_still()
+        await reading.poll(self.chance.choice((0.0, 0.1, 0.5)))
+        if reading.is_automatic:
+            return
+        draw = self.chance.random()
+        if draw < 0.2:
+            await reading.commit()
+        elif draw < 0.3:
+            reading.consumer.commit_async()
+        await asyncio.sleep(self.chance.random() * self.chance.choice((0.0, 0.05)))
 
 
 class Processor(TransactionalWriter):

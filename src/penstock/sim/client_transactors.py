@@ -13,6 +13,7 @@ from penstock.sim.client_writers import LEDGER, PARTITIONS, Writer, producer_opt
 from penstock.world.world import World
 
 TRANSACTION_SECONDS = 5.0
+RETRY_SECONDS = 0.01
 GIVE_UP_SECONDS = 60.0
 """A call that is repeated for so long, though the storm is shorter, will never succeed."""
 
@@ -87,6 +88,7 @@ class TransactionalWriter(Writer):
                     raise
                 if self.now_s > give_up_s:
                     raise CheckFailed(f"{self.name}: {call.__name__} cannot be brought to an end: {error}") from error
+                await asyncio.sleep(RETRY_SECONDS)
             else:
                 return
 
@@ -101,7 +103,7 @@ class Transactor(TransactionalWriter):
             while not self.must_stop:
                 await self.stand_still()
                 await self._transact(producer)
-                await asyncio.sleep(self.chance.random() * 0.6)
+                await asyncio.sleep(self.chance.random())
         except Over:
             pass
         await self.close(producer)
@@ -110,7 +112,7 @@ class Transactor(TransactionalWriter):
     async def _transact(self, producer: Producer) -> None:
         transaction = await self.begin(producer)
         try:
-            for _ in range(self.chance.randint(1, 10)):
+            for _ in range(self.chance.randint(1, 6)):
                 await self.send(producer, LEDGER, self.chance.randrange(PARTITIONS[LEDGER]), transaction)
                 await asyncio.sleep(self.chance.random() * self.chance.choice((0.0, 0.05)))
         except KafkaError as error:

@@ -105,7 +105,7 @@ class PlainWriter(Writer):
             except (BufferExhausted, TimedOut):
                 # As the configuration says it; what was not accepted is not there.
                 pass
-            await asyncio.sleep(self.chance.random() * self.chance.choice((0.0, 0.1, 0.5)))
+            await asyncio.sleep(self.chance.random() * self.chance.choice((0.0, 0.3, 1.5)))
         # Long enough for everything to have an outcome of its own.
         await self.close(producer, self.chance.choice((0.0, 0.5, DELIVERY_SECONDS + 1.0)))
         for bulk in bulks:
@@ -125,7 +125,7 @@ class PlainWriter(Writer):
             raise CheckFailed(f"{self.name} has flushed, and {late[:5]} have no outcome")
 
     async def _send_many(self, producer: Producer, bulks: list[asyncio.Task[None]]) -> None:
-        values = [self.new_value() for _ in range(self.chance.randint(1, 20))]
+        values = [self.new_value() for _ in range(self.chance.randint(1, 12))]
         many = [self.book.send(value, self.name, len(self.book.sent), None) for value in values]
         keys = [self.chance.choice((None, b"x", b"yy")) for _ in values] if self.chance.random() < 0.5 else None
         partition = None if keys is not None else self._partition()

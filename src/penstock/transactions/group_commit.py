@@ -72,12 +72,12 @@ def group_of(members: Sequence[GroupMember]) -> bytes:
 def committed(transactions: Sequence[Transaction]) -> GroupOutcome:
     """The answer for members that are committed, whether their markers are written or not."""
     return GroupOutcome(
-        ErrorCode.NONE, tuple(MemberOutcome(ErrorCode.NONE, *one.next_identity) for one in transactions)
+        ErrorCode.NONE, tuple([MemberOutcome(ErrorCode.NONE, *one.next_identity) for one in transactions])
     )
 
 
 def _check_request(members: Sequence[GroupMember]) -> list[ErrorCode]:
-    times = Counter(member.transactional_id for member in members)
+    times = Counter([member.transactional_id for member in members])
     is_too_large = len(members) > MAX_MEMBERS
     return [
         ErrorCode.INVALID_REQUEST

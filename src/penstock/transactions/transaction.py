@@ -190,23 +190,18 @@ def transaction_from(transactional_id: str, value: TransactionLogValue) -> Trans
     state = BY_NUMBER.get(value.transaction_status)
     if state is None:
         return None
+    partitions = [(one.topic, index) for one in value.transaction_partitions or () for index in one.partition_ids]
     return Transaction(
-        transactional_id=transactional_id,
-        producer_id=value.producer_id,
-        producer_epoch=value.producer_epoch,
-        timeout_ms=value.transaction_timeout_ms,
-        state=state,
-        updated_ms=value.transaction_last_update_timestamp_ms,
-        started_ms=value.transaction_start_timestamp_ms,
-        partitions=frozenset(
-            [
-                (schema.topic, partition)
-                for schema in (value.transaction_partitions or [])
-                for partition in schema.partition_ids
-            ]
-        ),
-        previous_producer_id=value.previous_producer_id,
-        next_producer_id=value.next_producer_id,
+        transactional_id,
+        value.producer_id,
+        value.producer_epoch,
+        value.transaction_timeout_ms,
+        state,
+        value.transaction_last_update_timestamp_ms,
+        value.transaction_start_timestamp_ms,
+        frozenset(partitions),
+        value.previous_producer_id,
+        value.next_producer_id,
         client_version=value.client_transaction_version,
         group=bytes(value.group_commit),
     )

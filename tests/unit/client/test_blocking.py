@@ -18,6 +18,7 @@ INSIDE = {
     "now_ms",
     "commit_or_abort",
     "abort_if_possible",
+    "forked",
 }
 """What the blocking producer uses of the other."""
 

@@ -1,7 +1,6 @@
 """A journal in memory that keeps bytes as a log would, and can refuse or hold back."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from penstock.coordination.decision import EndOfTransaction, Record
 from penstock.groups.records import decode, encode
@@ -42,4 +41,4 @@ def _read(entry: tuple[bytes, bytes | None, int] | EndOfTransaction) -> Record:
     key, value, producer_id = entry
     record = decode(key, value)
     assert record is not None
-    return replace(record, producer_id=producer_id)
+    return record._replace(producer_id=producer_id)

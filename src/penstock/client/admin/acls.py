@@ -73,7 +73,7 @@ class AclsPart(Part):
         """Make rules.
 
         >>> readers = Acl(ResourceType.TOPIC, "orders", "User:billing", AclOperation.READ)
-        >>> await admin.create_acls([readers])  # doctest: +SKIP
+        >>> (await admin.create_acls([readers])).raise_any()
         """
 
         def request(items: Sequence[Acl], _: int) -> CreateAclsRequest:

@@ -39,8 +39,8 @@ class Admin(
 ):
     """Looks at a cluster and changes it.
 
-    >>> async with Admin("localhost:9092") as admin:  # doctest: +SKIP
-    ...     created = await admin.create_topics([NewTopic("orders", 3), NewTopic("payments", 3)])
+    >>> async with Admin(bootstrap) as admin:
+    ...     created = await admin.create_topics([NewTopic("shipments", 3), NewTopic("returns", 3)])
     ...     created.raise_any()
 
     A call about several things gives `Outcomes`: a mapping with a result per thing, and the error of each that failed.

@@ -102,7 +102,7 @@ class ConfigsPart(Part):
         """The keys of each resource with their values: all of them, or those named.
 
         >>> orders = ConfigResource.topic("orders")
-        >>> (await admin.describe_configs([orders]))[orders]["retention.ms"].value  # doctest: +SKIP
+        >>> (await admin.describe_configs([orders]))[orders]["retention.ms"].value
         '604800000'
         """
         wanted = None if keys is None else list(keys)
@@ -135,9 +135,8 @@ class ConfigsPart(Part):
     ) -> Outcomes[ConfigResource, None]:
         """Change some keys and leave the others: text sets a key, None gives it back its default.
 
-        >>> await admin.incremental_alter_configs(  # doctest: +SKIP
-        ...     {ConfigResource.topic("orders"): {"retention.ms": None, "cleanup.policy": Append("compact")}}
-        ... )
+        >>> changes = {"retention.ms": None, "cleanup.policy": Append("compact")}
+        >>> (await admin.incremental_alter_configs({ConfigResource.topic("payments"): changes})).raise_any()
         """
 
         def request(items: Sequence[ConfigResource], _: int) -> IncrementalAlterConfigsRequest:

@@ -55,8 +55,8 @@ class QuotasPart(Part):
     ) -> dict[QuotaEntity, dict[str, float]]:
         """The quotas of entities that match all filters; strict: and have no type that no filter names.
 
-        >>> await admin.describe_client_quotas([QuotaFilter("user", "alice")])  # doctest: +SKIP
-        {frozenset({('user', 'alice')}): {'producer_byte_rate': 1048576.0}}
+        >>> await admin.describe_client_quotas([QuotaFilter("user", "alice")])
+        {frozenset({('user', 'alice')}): {'producer_byte_rate': 1000000.0}}
         """
         components = [
             ComponentData(
@@ -84,7 +84,7 @@ class QuotasPart(Part):
         """Set quotas; None takes one away.
 
         >>> alice = quota_entity(user="alice")
-        >>> await admin.alter_client_quotas({alice: {"producer_byte_rate": 1e6}})  # doctest: +SKIP
+        >>> (await admin.alter_client_quotas({alice: {"producer_byte_rate": 1e6}})).raise_any()
         """
 
         def request(items: Sequence[QuotaEntity], _: int) -> AlterClientQuotasRequest:

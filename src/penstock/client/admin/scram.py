@@ -73,7 +73,7 @@ class ScramPart(Part):
     ) -> Outcomes[str, None]:
         """Set and delete credentials; all that is asked for one user is done, or nothing.
 
-        >>> await admin.alter_user_scram_credentials([ScramUpsertion("alice", "secret")])  # doctest: +SKIP
+        >>> (await admin.alter_user_scram_credentials([ScramUpsertion("alice", "secret")])).raise_any()
         """
         upsertions: list[ScramCredentialUpsertion] = []
         deletions: list[ScramCredentialDeletion] = []

@@ -82,9 +82,11 @@ class TopicsPart(DescribingPart):
     ) -> Outcomes[str, CreatedTopic]:
         """Create topics, or only see whether they could be.
 
-        >>> created = await admin.create_topics([NewTopic("orders", 3)])  # doctest: +SKIP
-        >>> created["orders"].topic_id  # doctest: +SKIP
-        TopicId('q3yD0nJ0Rk6Yo2b5mM1Q5g')
+        >>> created = await admin.create_topics([NewTopic("refunds", 3), NewTopic("no such/name")])
+        >>> created["refunds"].partitions
+        3
+        >>> created.errors["no such/name"].code
+        <ErrorCode.INVALID_TOPIC_EXCEPTION: 17>
         """
         wanted = _by_name(topics)
 
@@ -149,7 +151,7 @@ class TopicsPart(DescribingPart):
     ) -> Outcomes[str, None]:
         """Give topics more partitions: so many in all. Records stay where they are, so keys may move.
 
-        >>> await admin.create_partitions({"orders": 6})  # doctest: +SKIP
+        >>> (await admin.create_partitions({"payments": 6})).raise_any()
         """
 
         def request(names: Sequence[str], left_ms: int) -> CreatePartitionsRequest:

@@ -104,11 +104,11 @@ class Portal:
             self._calls.discard(call)
 
     def post(self, callback: Callable[[], object]) -> None:
-        """Have the loop run something soon."""
+        """Have the loop run something soon, as long as it runs: a farewell needs that too."""
         if self._is_forked:
             return
         with self._lock:
-            if self._is_open:
+            if not self._loop.is_closed():
                 self._loop.call_soon_threadsafe(callback)
 
     def stop(self, farewell: Farewell) -> None:

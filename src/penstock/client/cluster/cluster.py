@@ -120,9 +120,8 @@ class Cluster:
 
     def start(self) -> None:
         """Keep the view current from now on."""
-        loop = self.own_loop()
         if self._upkeep is None and not self._is_closed:
-            self._loop = loop
+            self._loop = asyncio.get_running_loop()
             self._upkeep = background(self._keep_current())
             # Who ends the loop without closing the client cancels this task, and the connections go with it.
             self._upkeep.add_done_callback(lambda _: self._ended())
@@ -142,6 +141,11 @@ class Cluster:
         if new:
             self._wanted.update(dict.fromkeys(new))
             self.refresh_soon()
+
+    def forget(self, topics: Iterable[str]) -> None:
+        """These need not be in the view any more."""
+        for topic in topics:
+            self._wanted.pop(topic, None)
 
     def want_only(self, topics: Collection[str]) -> None:
         """Keep these topics in the view, and no others."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.client.cluster.view import Address
 from penstock.client.cluster.waiting import Backoff, background, shared
-from penstock.client.errors import Disconnected, TimedOut, UnsupportedVersion
+from penstock.client.errors import Disconnected, KafkaError, TimedOut, UnsupportedVersion
 from penstock.client.options import Options
 from penstock.model.errors import ErrorCode
 from penstock.net.channel import Channel, ChannelClosed
@@ -46,6 +46,8 @@ class Node:
             options["socket.connection.setup.timeout.max.ms"],
         )
         self._backoff = Backoff(world.entropy, options["reconnect.backoff.ms"], options["reconnect.backoff.max.ms"])
+        self._send_bytes: int = options["send.buffer.bytes"] if "send.buffer.bytes" in options.given else -1
+        self._receive_bytes: int = options["receive.buffer.bytes"] if "receive.buffer.bytes" in options.given else -1
         self._failures = 0
         self._retry_at_ms = 0.0
         self._used_at_ms = 0
@@ -103,6 +105,9 @@ class Node:
         except ChannelClosed as error:
             raise Disconnected(f"the connection to {self.address} is closed") from error
         except CannotEncode as error:
+            if error.__cause__ is not None:
+                # A value that no version can hold, such as text for a number.
+                raise KafkaError(f"what was given cannot be sent: {error}") from error
             raise UnsupportedVersion(f"the broker at {self.address} is too old for this: {error}") from error
         self.calls += 1
         timer = asyncio.get_running_loop().call_later(timeout_ms / 1_000, _expire, channel, future, self.address)
@@ -183,6 +188,7 @@ class Node:
         try:
             async with asyncio.timeout(setup_ms / 1_000):
                 channel = await Channel.connect(self._world.net, self.address.host, self.address.port, self._client_id)
+                channel.set_buffers(self._send_bytes, self._receive_bytes)
                 await self._negotiate(channel)
         except BaseException as error:
             if channel is not None:

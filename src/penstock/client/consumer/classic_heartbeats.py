@@ -8,7 +8,7 @@ from penstock.client.cluster import Cluster, Deadline
 from penstock.client.consumer.background import happens
 from penstock.client.consumer.coordinator import Coordinator
 from penstock.client.consumer.poll_watch import PollWatch
-from penstock.client.consumer.standing import Phase, Standing
+from penstock.client.consumer.standing import NOT_YET_IN, Phase, Standing
 from penstock.client.errors import KafkaError
 from penstock.model.errors import ErrorCode
 from penstock.protocol.api import ApiKey
@@ -84,7 +84,7 @@ class Heartbeats:
         """Say good-bye; a static member keeps its place, unless it is told not to."""
         standing = self._standing
         member_id, is_static = standing.member_id, standing.instance_id is not None
-        standing.leave(why)
+        standing.leave(why or NOT_YET_IN)
         if not member_id or not (leaves if leaves is not None else not is_static):
             return
         try:

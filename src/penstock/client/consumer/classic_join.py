@@ -36,6 +36,8 @@ FIRST_STATIC = 5
 """The version of JoinGroup that knows static members."""
 FIRST_STATIC_SYNC = 3
 MAX_REASON = 255
+WARN_EVERY = 10
+"""Failures in a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +100,13 @@ class Joiner:
             except KafkaError as error:
                 if not error.retriable:
                     raise
-                logger.debug("joining group=%r failed: %s", self._standing.group_id, error)
+                level = logging.WARNING if failures % WARN_EVERY == WARN_EVERY - 1 else logging.DEBUG
+                logger.log(level, "joining group=%r failed, and is tried again: %s", self._standing.group_id, error)
                 pause_ms = self._cluster.backoff.pause_ms(failures + 1)
             failures += 1
             await asyncio.sleep(pause_ms / 1_000)
 
     async def _join_once(self, reason: str) -> Joined:
-        self._standing.phase = Phase.REBALANCING
         topics = self._subscriptions.topics
         protocols = [
             JoinGroupRequestProtocol(name=name, metadata=encode_subscription(self._subscription(assignor, topics)))
@@ -112,6 +114,8 @@ class Joiner:
         ]
 
         def build(version: int) -> JoinGroupRequest:
+            # Not before there is a coordinator to ask: heartbeats and commits end here.
+            self._standing.phase = Phase.REBALANCING
             return JoinGroupRequest(
                 group_id=self._standing.group_id,
                 session_timeout_ms=self._session_ms,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.client.cluster import Cluster, Deadline
-from penstock.client.consumer.background import spawn
+from penstock.client.consumer.background import LONGEST_WAIT_S, spawn, stop
 from penstock.client.consumer.coordinator import Coordinator
 from penstock.client.consumer.offsets_wire import (
     commit_codes,
@@ -19,7 +19,7 @@ from penstock.client.consumer.offsets_wire import (
 )
 from penstock.client.consumer.standing import NO_GENERATION, Phase, Standing
 from penstock.client.consumer.subscription import PartitionState, Subscriptions
-from penstock.client.errors import CommitFailed, IllegalState, KafkaError, RebalanceInProgress, error_for
+from penstock.client.errors import CommitFailed, IllegalState, KafkaError, RebalanceInProgress, TimedOut, error_for
 from penstock.client.types import GroupMetadata, OffsetAndMetadata, TopicPartition
 from penstock.model.errors import ErrorCode
 from penstock.protocol.api import ApiKey
@@ -127,6 +127,14 @@ class Commits:
             callback, offsets, error = self._settled.popleft()
             callback(offsets, error)
 
+    async def close(self) -> None:
+        """Nobody waits any longer for what is under way; whoever asked for it is told."""
+        await stop(self._sender)
+        while self._queue:
+            order = self._queue.popleft()
+            assert order.settle is not None
+            order.settle(order.offsets, IllegalState("the consumer was closed before the commit was answered"))
+
     async def committed(
         self, partitions: Collection[TopicPartition], deadline: Deadline
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
@@ -228,15 +236,14 @@ class Commits:
             self._sender = None
 
     async def _drain(self, deadline: Deadline) -> None:
-        """Wait for the asynchronous commits; who gives up leaves them to go on."""
-        sender = self._sender
-        if sender is None:
-            return
-        try:
-            async with asyncio.timeout(min(deadline.remaining_ms(), self._api_timeout_ms) / 1_000):
-                await asyncio.shield(sender)
-        except TimeoutError:
-            logger.warning("asynchronous commits are still under way group=%r", self._standing.group_id)
+        """Wait for the asynchronous commits: one that is overtaken would take back what came after it."""
+        while self._sender is not None:
+            try:
+                async with asyncio.timeout(min(deadline.remaining_ms() / 1_000, LONGEST_WAIT_S)):
+                    await asyncio.shield(self._sender)
+            except TimeoutError as error:
+                group_id = self._standing.group_id
+                raise TimedOut(f"earlier commits of group {group_id!r} are still under way; not committed") from error
 
     async def _commit(self, orders: Sequence[_Order], deadline: Deadline) -> dict[TopicPartition, KafkaError]:
         """Until it is done; the partitions that were refused for reasons of their own."""

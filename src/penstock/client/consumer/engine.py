@@ -181,11 +181,13 @@ class Engine:
                 await self.membership.close(deadline)
         finally:
             self._is_parting = False
+            await self.commits.close()
             self.positions.close()
-            await self.fetcher.close()
+            await self.fetcher.close(deadline)
             await self.cluster.close()
             self.interceptors.close()
             self.subscriptions.unsubscribe()
+            self.commits.run_callbacks()
 
     def abandon(self) -> None:
         """Nobody has the consumer any more, and nobody closed it: end its tasks, so that they do not go on for ever."""

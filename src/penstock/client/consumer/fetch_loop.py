@@ -5,7 +5,7 @@ import logging
 from dataclasses import dataclass
 from typing import Protocol
 
-from penstock.client.cluster import Cluster, Node, background
+from penstock.client.cluster import Cluster, Deadline, Node, background
 from penstock.client.consumer.background import happens
 from penstock.client.consumer.fetch_session import Ask, FetchSession, SessionKey
 from penstock.client.consumer.fetched import Backlog
@@ -107,18 +107,23 @@ class FetchLoop:
         """End at once; nobody waits for it."""
         self._task.cancel()
 
-    async def close(self) -> None:
-        """End, and let the broker forget the session."""
+    async def close(self, deadline: Deadline) -> None:
+        """End, and let the broker forget the session, if that takes no long time."""
         self.abandon()
-        if not self._session.is_open or self.node_id not in self._cluster.view.brokers:
+        limit_ms = min(deadline.remaining_ms(), CLOSE_WITHIN_MS)
+        if not limit_ms or not self._session.is_open or self.node_id not in self._cluster.view.brokers:
+            return
+        # Not over the own connection: there the fetch that was given up may still be waiting.
+        node = self._cluster.node(self.node_id)
+        if not node.is_connected:
             return
         part = self._session.last_request()
         request = self._request(part.session_id, part.epoch, 0, 0)
         try:
-            # Not over the own connection: there the fetch that was given up may still be waiting.
-            await self._cluster.call(self.node_id, request, timeout_ms=CLOSE_WITHIN_MS)
-        except KafkaError as error:
-            logger.debug("fetch session not closed: broker=%d error=%s", self.node_id, error)
+            async with asyncio.timeout(limit_ms / 1_000):
+                await node.call(request)
+        except (KafkaError, TimeoutError) as error:
+            logger.debug("fetch session not closed: broker=%d error=%r", self.node_id, error)
 
     async def _run(self) -> None:
         failures = 0

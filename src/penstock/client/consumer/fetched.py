@@ -146,6 +146,11 @@ class Backlog:
         return self.state.position is not self.position or self.state.reset is not None
 
     @property
+    def is_in_batch(self) -> bool:
+        """Whether the rest of a batch is decoded and waits to be taken."""
+        return bool(self._records)
+
+    @property
     def is_empty(self) -> bool:
         return not self._answers and self.failure is None
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from penstock.client.cluster import NO_NODE, Cluster
+from penstock.client.cluster import NO_NODE, Cluster, Deadline
 from penstock.client.consumer.fetch_faults import FetchFaults
 from penstock.client.consumer.fetch_loop import FOREVER_MS, FetchLimits, FetchLoop, FetchPlan, Obstacle
 from penstock.client.consumer.fetch_session import Ask, FetchSession, SessionKey
@@ -65,14 +65,8 @@ class Fetcher:
 
     # Reading: without waiting, so that nothing is lost when a poll is cancelled
 
-    @property
-    def has_records(self) -> bool:
-        """Whether something is here that may be handed out; what it is shows when it is opened."""
-        self._drop_unassigned()
-        return self._failure is not None or any(_is_readable(backlog) for backlog in self._ready.values())
-
     def take(self, limit: int) -> list[ConsumerRecord]:
-        """Up to so many records, which count as consumed with that; partitions take turns."""
+        """Up to so many records, which count as consumed with that; partitions take turns batch by batch."""
         self._drop_unassigned()
         taken: list[ConsumerRecord] = []
         for backlog in list(self._ready.values()):
@@ -131,6 +125,9 @@ class Fetcher:
 
     def _has_read(self, backlog: Backlog, unread_before: int) -> None:
         """Something may have been taken: the others come first next time, and there may be room for a fetch."""
+        if backlog.is_in_batch and not backlog.is_stale:
+            # Not before the batch is done: decoded records of many partitions would fill the caches.
+            return
         partition = backlog.partition
         self._ready.pop(partition, None)
         if backlog.is_stale:
@@ -218,12 +215,12 @@ class Fetcher:
         self._failure = error
         self._news.arrived()
 
-    async def close(self) -> None:
+    async def close(self, deadline: Deadline) -> None:
         loops = list(self.loops.values())
         self.loops.clear()
         self._backlogs.clear()
         self._ready.clear()
-        await asyncio.gather(*(loop.close() for loop in loops))
+        await asyncio.gather(*(loop.close(deadline) for loop in loops))
 
     def abandon(self) -> None:
         for loop in self.loops.values():

@@ -12,7 +12,7 @@ from penstock.client.consumer.background import happens
 from penstock.client.consumer.coordinator import Coordinator
 from penstock.client.consumer.next_report import FIRST_WITH_PATTERNS, JOINING, LEAVING, LEAVING_FOR_NOW, Report
 from penstock.client.consumer.poll_watch import PollWatch
-from penstock.client.consumer.standing import Standing
+from penstock.client.consumer.standing import NOT_YET_IN, Standing
 from penstock.client.consumer.subscription import Mode
 from penstock.client.errors import KafkaError, UnsupportedVersion
 from penstock.model.errors import ErrorCode
@@ -114,7 +114,7 @@ class Heartbeats:
         self.state = State.OUT
         self._epoch = JOINING
         self.target = None
-        standing.leave(why, keeps_id=True)
+        standing.leave(why or NOT_YET_IN, keeps_id=True)
         if not was_in or (leaves is False and epoch == LEAVING):
             return
 

@@ -230,7 +230,7 @@ class NextMembership:
 
     def _on_refusal(self, epoch: int, code: ErrorCode) -> None:
         """A commit was refused."""
-        if epoch != self._standing.generation:
+        if epoch != self._standing.generation or code == ErrorCode.REBALANCE_IN_PROGRESS:
             return
         if code == ErrorCode.FENCED_INSTANCE_ID:
             self._fatal = self._coordinator.refusal(code)

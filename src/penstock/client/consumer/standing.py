@@ -8,6 +8,7 @@ from penstock.client.types import GroupMetadata
 from penstock.model.errors import ErrorCode
 
 NO_GENERATION = -1
+NOT_YET_IN = "the offsets are not committed: this consumer is not in its group; poll to join it"
 
 
 class Phase(Enum):
@@ -26,7 +27,7 @@ class Standing:
     generation: int = NO_GENERATION
     """Or the member epoch, in groups of the new protocol."""
     phase: Phase = Phase.OUT
-    why_out: str = ""
+    why_out: str = NOT_YET_IN
     """What to tell who wants to commit, where there is more to tell than that the group has gone on."""
     on_refusal: Callable[[int, ErrorCode], None] = field(default=lambda generation, code: None)
     """Called when the coordinator does not know this generation's commits any more."""

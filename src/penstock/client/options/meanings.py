@@ -17,12 +17,14 @@ UNSUPPORTED: dict[str, str] = {
 
 NO_EFFECT: frozenset[str] = frozenset(
     {
+        "client.dns.lookup",
         "enable.metrics.push",
         "internal.throw.on.fetch.stable.offset.unsupported",
         "metric.reporters",
         "metrics.num.samples",
         "metrics.recording.level",
         "metrics.sample.window.ms",
+        "metadata.recovery.rebootstrap.trigger.ms",
     }
 )
 """Accepted with a warning."""
@@ -38,7 +40,6 @@ MEANINGS: dict[str, str] = {
     "bootstrap.servers": "Brokers to ask first, as `host:port`; the first argument of each client.",
     "buffer.memory": "Bytes of records that may wait to be sent; `send` blocks beyond that.",
     "check.crcs": "Whether the checksums of fetched batches are checked.",
-    "client.dns.lookup": "Whether all addresses of a name are tried in turn.",
     "client.id": "What the brokers call this client in logs, quotas and metrics.",
     "client.rack": "Where this consumer stands, to read from a replica nearby.",
     "compression.gzip.level": "The level of gzip; -1 is the codec's own.",
@@ -72,9 +73,6 @@ MEANINGS: dict[str, str] = {
     "max.request.size": "The largest request, and so the largest record.",
     "metadata.max.age.ms": "How old the view of the cluster may grow.",
     "metadata.max.idle.ms": "A topic that was not sent to for so long is forgotten.",
-    "metadata.recovery.rebootstrap.trigger.ms": (
-        "After so long without any broker that answers, begin again at `bootstrap.servers`."
-    ),
     "metadata.recovery.strategy": "`rebootstrap` begins again at `bootstrap.servers`, `none` does not.",
     "partition.assignment.strategy": (
         "`range`, `roundrobin`, `sticky`, `cooperative-sticky`, Java's names for them, or objects; the preferred first."
@@ -85,7 +83,7 @@ MEANINGS: dict[str, str] = {
     ),
     "partitioner.class": "`default`, `round_robin`, `hot_key`, or a callable.",
     "partitioner.ignore.keys": "Whether records with a key go where those without do.",
-    "receive.buffer.bytes": "The socket's buffer for what comes in; -1 is the system's own.",
+    "receive.buffer.bytes": "The socket's buffer for what comes in; the system's own choice unless it is given.",
     "reconnect.backoff.max.ms": "The longest wait between attempts to connect.",
     "reconnect.backoff.ms": "The first wait between attempts to connect; alone, every wait.",
     "request.timeout.ms": _REQUEST,
@@ -93,7 +91,7 @@ MEANINGS: dict[str, str] = {
     "retry.backoff.max.ms": "The longest wait before a request is tried again.",
     "retry.backoff.ms": "The first wait before a request is tried again.",
     "security.protocol": "PLAINTEXT; others are not supported yet.",
-    "send.buffer.bytes": "The socket's buffer for what goes out; -1 is the system's own.",
+    "send.buffer.bytes": "The socket's buffer for what goes out; the system's own choice unless it is given.",
     "session.timeout.ms": (
         "A member that is silent for so long is taken for dead; a warning where it is below three heartbeats."
     ),

@@ -128,7 +128,8 @@ class Accumulator:
             self._close_all()
             return None
         self.free -= reserved
-        batch = Batch(lane, BatchWriter(reserved), reserved, self._now_ms())
+        lane.used_at_ms = self._now_ms()
+        batch = Batch(lane, BatchWriter(reserved), reserved, lane.used_at_ms)
         lane.open = batch
         self._lingering[lane] = None
         self.incomplete[batch] = None

@@ -30,6 +30,7 @@ class Lane:
         "queued_bytes",
         "topic",
         "unresolved",
+        "used_at_ms",
     )
 
     def __init__(self, topic: str, partition: int) -> None:
@@ -37,6 +38,8 @@ class Lane:
         self.partition = partition
         self.open: Batch | None = None
         self.queue: deque[Batch] = deque()
+        self.used_at_ms = 0.0
+        """When its last batch was begun."""
         self.queued_bytes = 0
         """What went into the queue since somebody last looked, for those who spread records over partitions."""
         self.unresolved: deque[Batch] = deque()

@@ -365,6 +365,7 @@ class Producer:
             ) from error
 
     def _start(self) -> None:
+        self._cluster.own_loop()
         self._cluster.start()
         self._session.start()
 
@@ -399,6 +400,9 @@ class Producer:
         self._room.set()
 
     def _saw(self, view: Any) -> None:
+        idle = self._routes.forget_idle()
+        if idle:
+            self._cluster.forget(idle)
         self._routes.see(view)
         self._woken()
 

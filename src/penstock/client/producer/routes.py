@@ -16,15 +16,21 @@ LOADS_EVERY = 16
 class TopicLanes:
     """The lanes of one topic; `sticky` is where records without a key go until its batch is full."""
 
-    __slots__ = ("available", "batches_until_loads", "count", "lanes", "name", "sticky")
+    __slots__ = ("added_ms", "available", "batches_until_loads", "count", "lanes", "name", "sticky")
 
-    def __init__(self, view: TopicView) -> None:
+    def __init__(self, view: TopicView, now_ms: float) -> None:
         self.name = view.name
+        self.added_ms = now_ms
         self.lanes: list[Lane] = []
         self.count = 0
         self.available: Sequence[int] = ()
         self.sticky: Lane | None = None
         self.batches_until_loads = 0
+
+    def is_idle(self, since_ms: float) -> bool:
+        return max(self.added_ms, *(lane.used_at_ms for lane in self.lanes)) < since_ms and not any(
+            batch for lane in self.lanes for batch in lane.batches()
+        )
 
     def see(self, view: TopicView) -> None:
         """Take in what is new about the topic; a lane is never lost, its records are on their way."""
@@ -39,6 +45,7 @@ class Routes:
 
     def __init__(self, options: Options, below: Callable[[int], int], now_ms: Callable[[], float]) -> None:
         self.topics: dict[str, TopicLanes] = {}
+        self._max_idle_ms: int = options["metadata.max.idle.ms"]
         self._now_ms = now_ms
         self._batch_size = max(1, options["batch.size"])
         self._linger_ms: float = options["linger.ms"]
@@ -57,6 +64,15 @@ class Routes:
             availability_timeout_ms=options["partitioner.availability.timeout.ms"],
         )
 
+    def forget_idle(self) -> list[str]:
+        """Let go of the topics that were not sent to for a long time; which ones."""
+        since_ms = self._now_ms() - self._max_idle_ms
+        idle = [name for name, topic in self.topics.items() if topic.is_idle(since_ms)]
+        for name in idle:
+            del self.topics[name]
+            self._partitioning.forget(name)
+        return idle
+
     def see(self, view: ClusterView) -> None:
         for name, lanes in self.topics.items():
             known = view.topics.get(name)
@@ -65,7 +81,7 @@ class Routes:
                 self._partitioning.sticky(name).leaders_changed(lanes.count, lanes.available)
 
     def add(self, view: TopicView) -> TopicLanes:
-        lanes = self.topics.get(view.name) or TopicLanes(view)
+        lanes = self.topics.get(view.name) or TopicLanes(view, self._now_ms())
         lanes.see(view)
         self.topics[view.name] = lanes
         return lanes

@@ -105,6 +105,7 @@ class Sender:
                 continue
             leader = self._cluster.view.leader(lane.topic, lane.partition)
             if leader == NO_NODE:
+                self._cluster.want((lane.topic,))
                 self._cluster.refresh_soon()
                 continue
             size = sizes.get(leader, 0) + batch.writer.size

@@ -150,7 +150,7 @@ class Transactions:
         if error.fatal or isinstance(error, ProducerFenced):
             self.state, self.error = State.FENCED, error
         elif self.state in (State.IN_TRANSACTION, State.COMMITTING):
-            self.state, self.error = State.MUST_ABORT, error
+            self._must_abort(error)
             self._needs_new_epoch = True
 
     def stop(self) -> None:
@@ -316,8 +316,13 @@ class Transactions:
             if error.fatal:
                 self.state, self.error = State.FENCED, error
             elif not error.retriable:
-                self.state, self.error = State.MUST_ABORT, error
+                self._must_abort(error)
             raise
+
+    def _must_abort(self, error: KafkaError) -> None:
+        self.state, self.error = State.MUST_ABORT, error
+        # Of two timeouts, that of a call and that of a batch, only one is mended by calling again.
+        error.needs_abort = True
 
 
 _DESCRIPTIONS = {

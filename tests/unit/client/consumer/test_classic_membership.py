@@ -9,7 +9,8 @@ from penstock.client.assignors import ASSIGNORS, Assignor, RebalanceProtocol, Su
 from penstock.client.consumer.classic_join import check_cooperative, common_protocol, configured_assignors
 from penstock.client.errors import CommitFailed, ConfigurationError, IllegalState, RebalanceInProgress
 from penstock.client.options import consumer_options
-from tests.clients.simulated import BROKER, SESSION_MS, Town, simulate, until
+from penstock.protocol.api import ApiKey
+from tests.clients.simulated import BROKER, SESSION_MS, Town, simulate, speak_at_most, until
 
 SESSION_SECONDS = SESSION_MS / 1_000
 
@@ -183,6 +184,33 @@ def test_a_member_whose_join_waits_can_leave_at_once() -> None:
         assert town.simulation.loop.time() - before_s < 1
         first.is_polling = True
         await until(lambda: first.partitions == {0, 1} and len(first.told) >= 3)
+
+    simulate(main)
+
+
+OLDEST = {
+    ApiKey.JOIN_GROUP: 2,
+    ApiKey.SYNC_GROUP: 1,
+    ApiKey.HEARTBEAT: 1,
+    ApiKey.LEAVE_GROUP: 2,
+    ApiKey.OFFSET_COMMIT: 2,
+    ApiKey.OFFSET_FETCH: 1,
+}
+
+
+def test_old_versions_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    speak_at_most(monkeypatch, OLDEST)
+
+    async def main(town: Town) -> None:
+        await town.topic("t", 2)
+        await town.produce("t", 0, [b"1", b"2"])
+        first = town.member("t").start()
+        await until(lambda: first.values == [b"1", b"2"])
+        second = town.member("t").start()
+        await until(lambda: len(first.partitions) == len(second.partitions) == 1)
+        await second.do(second.consumer.close())
+        await until(lambda: first.partitions == {0, 1})
+        assert await first.do(first.consumer.committed([("t", 0)])) == {("t", 0): (2, "", None)}
 
     simulate(main)
 

@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 import pytest
 
-from penstock.client.cluster import ClusterView, TopicView
+from penstock.client.cluster import ClusterView, Deadline, TopicView
 from penstock.client.consumer.offsets_wire import (
     commit_codes,
     commit_request,
@@ -154,6 +154,43 @@ def test_asynchronous_commits_are_told_in_their_order_whatever_becomes_of_them()
         await member.do(live())
         assert [offset for offset, _ in heard] == [1, 2, 3, 4, 5]
         assert await member.do(member.consumer.committed([("t", 0)])) == {("t", 0): (5, "", None)}
+
+    simulate(main)
+
+
+def test_what_was_not_committed_when_the_consumer_closes_is_told_so() -> None:
+    async def main(town: Town) -> None:
+        await town.topic("t", 1)
+        member = town.member("t").start()
+        await until(lambda: member.partitions == {0})
+        member.is_polling = False
+        await asyncio.sleep(1)
+        town.crash_broker()
+        heard: list[KafkaError | None] = []
+
+        async def end() -> None:
+            member.consumer.commit_async({("t", 0): 1}, lambda offsets, error: heard.append(error))
+            await member.consumer.close(timeout=2)
+
+        await member.do(end())
+        assert [str(error) for error in heard] == ["the consumer was closed before the commit was answered"]
+
+    simulate(main)
+
+
+def test_a_commit_is_void_once_its_partition_was_given_up_even_if_it_came_back() -> None:
+    async def main(town: Town) -> None:
+        await town.topic("t", 1)
+        member = town.member("t").start()
+        await until(lambda: member.partitions == {0})
+        engine = member.consumer._engine
+        order = engine.commits._order({TopicPartition("t", 0): OffsetAndMetadata(1)})
+        deadline = Deadline(engine.world.clock, 1_000)
+        await member.do(engine.commits._commit([order], deadline))
+        engine.subscriptions.assign_from_group([])
+        engine.subscriptions.assign_from_group([TopicPartition("t", 0)])
+        with pytest.raises(CommitFailed):
+            await member.do(engine.commits._commit([order], deadline))
 
     simulate(main)
 

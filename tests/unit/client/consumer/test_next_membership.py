@@ -11,8 +11,9 @@ from penstock.client.consumer.subscription import Subscriptions
 from penstock.client.errors import CommitFailed, KafkaError
 from penstock.client.options import consumer_options
 from penstock.client.types import TopicPartition
+from penstock.protocol.api import ApiKey
 from penstock.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, RequestTopicPartitions
-from tests.clients.simulated import BROKER, SESSION_MS, Town, simulate, until
+from tests.clients.simulated import BROKER, SESSION_MS, Town, simulate, speak_at_most, until
 
 NEXT = {"group_protocol": "consumer"}
 SESSION_SECONDS = SESSION_MS / 1_000
@@ -87,6 +88,20 @@ def test_a_pattern_is_taken_back_by_an_empty_one() -> None:
 
 def test_an_old_coordinator_hears_of_no_pattern() -> None:
     assert heartbeat(new_report(), JOINING, version=0).subscribed_topic_regex is None
+
+
+def test_a_coordinator_of_version_0_makes_the_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    speak_at_most(monkeypatch, {ApiKey.CONSUMER_GROUP_HEARTBEAT: 0})
+
+    async def main(town: Town) -> None:
+        await town.topic("t", 2)
+        first, second = (town.member("t", **NEXT).start() for _ in range(2))
+        await until(lambda: len(first.partitions) == len(second.partitions) == 1)
+        assert first.consumer.group_metadata().member_id
+        await second.do(second.consumer.close())
+        await until(lambda: first.partitions == {0, 1})
+
+    simulate(main)
 
 
 def test_lost_connections_do_not_cost_the_membership() -> None:

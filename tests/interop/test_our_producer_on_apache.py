@@ -1,0 +1,30 @@
+"""Our producer against a real Apache Kafka broker: the cases that it passes against ours."""
+
+import asyncio
+import shutil
+from collections.abc import Iterator
+
+import pytest
+
+from tests.clients.consumer_cases import Case, name_of
+from tests.clients.producer_cases import CASES
+from tests.interop.test_apache_broker import JARS, ApacheBroker
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("java") is None or not JARS.exists(), reason="Java or Apache's jars are missing: `make interop`"
+)
+
+
+@pytest.fixture(scope="module")
+def apache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApacheBroker]:
+    broker = ApacheBroker(tmp_path_factory.mktemp("apache") / "broker")
+    broker.start()
+    try:
+        yield broker
+    finally:
+        broker.kill()
+
+
+@pytest.mark.parametrize("case", CASES, ids=name_of)
+def test_case(apache: ApacheBroker, case: Case) -> None:
+    asyncio.run(case(apache.bootstrap))  # type: ignore[arg-type]

@@ -1,0 +1,218 @@
+"""Our own clients through crashes, cuts and silence: nothing lost, nothing twice, in order, and in time."""
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from penstock.client.consumer import classic_membership, fetched
+from penstock.client.consumer.commits import Commits
+from penstock.client.consumer.subscription import Subscriptions
+from penstock.client.errors import Disconnected, KafkaError
+from penstock.client.producer.outcome import Outcomes
+from penstock.client.producer.sender import Sender
+from penstock.client.types import OffsetAndMetadata
+from penstock.sim.checkers import CheckFailed
+from penstock.sim.client_books import Fate, ReadBook, SendBook, check_once
+from penstock.sim.client_logs import LogEntry
+from penstock.sim.client_storm import run_client_storm
+
+SEEDS = range(4)
+BLOCK = 2
+PARTITION = ("topic", 0)
+
+
+@pytest.mark.parametrize("first", range(SEEDS.start, SEEDS.stop, BLOCK))
+def test_clients_survive_a_storm_and_leave_the_same_trace_in_another_process(first: int) -> None:
+    digests = {}
+    for seed in range(first, first + BLOCK):
+        outcome, _ = run_client_storm(seed)
+        assert outcome.records > 100
+        assert outcome.commits > 20
+        assert outcome.aborts > 5
+        assert outcome.reads > 500
+        digests[str(seed)] = outcome.digest
+    command = [sys.executable, "-m", "penstock.sim", "--scenario", "clients", "--json"]
+    command += ["--first", str(first), "--count", str(BLOCK)]
+    environment = {**os.environ, "PYTHONHASHSEED": str(first + 1)}
+    again = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=200)
+    assert again.returncode == 0, again.stderr
+    assert json.loads(again.stdout) == digests
+
+
+def complaint(seeds: range = range(10)) -> str:
+    """What the first seed that fails is failed for."""
+    for seed in seeds:
+        try:
+            run_client_storm(seed)
+        except CheckFailed as failure:
+            return str(failure)
+    return "nothing"
+
+
+def test_a_producer_that_renumbers_after_a_lost_answer_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    can_retry = Outcomes._can_retry
+
+    def renumber(self: Outcomes, lane: Any, batch: Any, error: KafkaError) -> bool:
+        if isinstance(error, Disconnected) and not self._is_transactional:
+            lane.needs_new_epoch = True
+        return can_retry(self, lane, batch, error)
+
+    monkeypatch.setattr(Outcomes, "_can_retry", renumber)
+    assert "is in the log twice" in complaint()
+
+
+def test_a_producer_that_never_gives_up_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Sender, "_expire", lambda *_: None)
+    told = complaint()
+    assert "has no outcome" in told or "has its outcome at" in told
+
+
+def test_a_consumer_that_commits_what_it_has_not_handed_out_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    consumed = Subscriptions.consumed
+
+    def hasty(self: Subscriptions) -> dict[Any, OffsetAndMetadata]:
+        ends = {at: state.high_watermark or 0 for at, state in self.states()}
+        return {at: OffsetAndMetadata(max(ends[at], each.offset)) for at, each in consumed(self).items()}
+
+    monkeypatch.setattr(Subscriptions, "consumed", hasty)
+    assert "and nobody has read" in complaint()
+
+
+def test_a_member_that_keeps_what_it_must_give_up_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def keep(*_: Any, **__: Any) -> None:
+        pass
+
+    monkeypatch.setattr(classic_membership, "give_up", keep)
+    told = complaint()
+    assert "was accepted although" in told or "while [" in told or "has owners" in told
+
+
+def test_a_consumer_that_hands_out_what_was_aborted_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetched._Aborted, "covers", lambda *_: False)
+    assert "is visible, and it is" in complaint()
+
+
+def test_a_task_that_outlives_its_client_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def forget(self: Commits) -> None:
+        pass
+
+    monkeypatch.setattr(Commits, "close", forget)
+    assert "its tasks go on" in complaint()
+
+
+# The checkers themselves
+
+
+def log_of(*values: bytes, hidden: tuple[bytes, ...] = ()) -> dict[tuple[str, int], list[LogEntry]]:
+    return {PARTITION: [LogEntry(offset, value, value not in hidden) for offset, value in enumerate(values)]}
+
+
+def sent(book: SendBook, *values: bytes, transaction: Any = None) -> None:
+    for value in values:
+        one = book.send(value, "writer", len(book.sent), transaction)
+        book.accept(one, 10.0)
+
+
+def test_what_was_acknowledged_is_where_it_was_said_to_be() -> None:
+    book = SendBook()
+    sent(book, b"one", b"two", b"three")
+    book.check_logs(log_of(b"one", b"three"))
+    book.resolve(book.sent[b"two"], (PARTITION, 1), 5.0, is_acknowledged=True)
+    book.check_logs(log_of(b"one", b"two"))
+    with pytest.raises(CheckFailed, match="and is nowhere"):
+        book.check_logs(log_of(b"one"))
+    with pytest.raises(CheckFailed, match="acknowledged at"):
+        book.check_logs(log_of(b"two"))
+    with pytest.raises(CheckFailed, match="twice"):
+        book.check_logs(log_of(b"one", b"two", b"one"))
+    with pytest.raises(CheckFailed, match="behind number"):
+        book.check_logs(log_of(b"three", b"two"))
+    with pytest.raises(CheckFailed, match="which nobody sent"):
+        book.check_logs(log_of(b"four"))
+
+
+def test_a_handle_has_one_outcome_and_in_time() -> None:
+    book = SendBook()
+    sent(book, b"one", b"two")
+    book.check_deadlines(10.0)
+    with pytest.raises(CheckFailed, match="has no outcome"):
+        book.check_deadlines(10.1)
+    book.resolve(book.sent[b"one"], None, 9.0, is_acknowledged=False)
+    with pytest.raises(CheckFailed, match="two outcomes"):
+        book.resolve(book.sent[b"one"], None, 9.0, is_acknowledged=True)
+    with pytest.raises(CheckFailed, match="due at 10.000 s"):
+        book.resolve(book.sent[b"two"], None, 11.0, is_acknowledged=True)
+    book.check_none_pending("writer")
+
+
+def test_a_transaction_is_visible_as_a_whole_and_only_if_somebody_asked() -> None:
+    book = SendBook()
+    transaction = book.begin("transaction")
+    sent(book, b"one", b"two", transaction=transaction)
+    book.check_logs(log_of(b"one", b"two", hidden=(b"one", b"two")))
+    with pytest.raises(CheckFailed, match="is visible, and it is open"):
+        book.check_logs(log_of(b"one", b"two"))
+    transaction.ask()
+    with pytest.raises(CheckFailed, match="1 of 2 records"):
+        book.check_logs(log_of(b"one", b"two", hidden=(b"two",)))
+    with pytest.raises(CheckFailed, match="not acknowledged"):
+        transaction.commit()
+    assert transaction.fate is Fate.COMMITTED
+    with pytest.raises(CheckFailed, match="nothing of it is visible"):
+        book.check_logs(log_of(b"one", b"two", hidden=(b"one", b"two")))
+    with pytest.raises(CheckFailed, match="somebody has seen it"):
+        transaction.abort()
+
+
+def test_members_read_on_where_others_were_and_skip_nothing() -> None:
+    log = log_of(b"one", b"two", b"three", b"four", hidden=(b"two",))
+    book = ReadBook("group")
+    book.take("first", PARTITION, 1.0)
+    book.read("first", PARTITION, 0)
+    with pytest.raises(CheckFailed, match="nobody has read"):
+        book.check_reads(log)
+    book.read("first", PARTITION, 2)
+    book.give_up("first", PARTITION)
+    with pytest.raises(CheckFailed, match="does not have it"):
+        book.read("first", PARTITION, 3)
+    book.take("second", PARTITION, 2.0)
+    book.read("second", PARTITION, 2)
+    book.read("second", PARTITION, 3)
+    book.check_reads(log)
+    book.read("second", PARTITION, 3)
+    with pytest.raises(CheckFailed, match="to second after 3"):
+        book.check_reads(log)
+
+
+def test_a_record_that_was_hidden_is_handed_to_nobody() -> None:
+    book = ReadBook("group")
+    book.take("first", PARTITION, 1.0)
+    book.read("first", PARTITION, 1)
+    with pytest.raises(CheckFailed, match="and is not there"):
+        book.check_reads(log_of(b"one", b"two", hidden=(b"two",)))
+
+
+def test_two_members_may_have_a_partition_only_while_one_of_them_does_not_know_that_it_is_out() -> None:
+    book = ReadBook("group")
+    book.take("first", PARTITION, 1.0)
+    book.take("second", PARTITION, 2.0)
+    book.commit("second", 3.0)
+    with pytest.raises(CheckFailed, match="from first to second"):
+        book.commit("first", 3.0)
+    book.lose("first", [PARTITION])
+    book.is_strict = True
+    with pytest.raises(CheckFailed, match="while"):
+        book.take("third", PARTITION, 4.0)
+
+
+def test_each_record_is_processed_once_and_in_order() -> None:
+    source = {("in", 0): [LogEntry(0, b"a", True), LogEntry(1, b"b", True)]}
+    made = [LogEntry(at, b"made|0|%d|x" % at, True) for at in range(2)]
+    check_once({**source, ("out", 0): made}, "in", "out", b"made|")
+    for wrong in (made[:1], [*made, made[1]], made[::-1]):
+        with pytest.raises(CheckFailed, match="not once each"):
+            check_once({**source, ("out", 0): wrong}, "in", "out", b"made|")
