@@ -68,6 +68,7 @@ class FaultyProxy:
         self._thread.join(START_SECONDS)
 
     def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
         try:
             self._main = self._loop.create_task(self._serve())
             self._loop.run_until_complete(asyncio.wait([self._main]))

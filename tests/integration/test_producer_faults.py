@@ -52,8 +52,8 @@ def strike(proxy: FaultyProxy, faults: dict[int, Fault], in_flight: int = 0) -> 
 
 
 async def send_numbers(producer: Producer, topic: str, numbers: range) -> list[int]:
-    """Their offsets."""
-    handles = [await producer.send(topic, b"%d" % number) for number in numbers]
+    """Their offsets. Each is so large that no other has room in its batch."""
+    handles = [await producer.send(topic, b"%-200d" % number) for number in numbers]
     return [(await handle).offset for handle in handles]
 
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("penstock.client")
 
 CLOSED = "the producer is closed"
+INTERRUPTED_SECONDS = 4.0
 
 
 class Producer:
@@ -296,7 +297,9 @@ class Producer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        await self.close()
+        # Who is cancelled or interrupted wants to go now, not when a broker that is down has had all its time.
+        is_interrupted = kind is not None and not issubclass(kind, Exception)
+        await self.close(INTERRUPTED_SECONDS if is_interrupted else None)
 
     def forked(self, reason: str) -> None:
         """In the process that a fork made: nothing will ever come of what is under way, nor of anything new.
