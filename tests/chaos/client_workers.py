@@ -3,7 +3,7 @@
 import random
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -60,8 +60,9 @@ class Sent:
 
     value: bytes
     partition: int
-    at: float
+    on_acknowledged: Callable[[], None]
     handle: Handle | None = None
+    at: float = 0.0
     told_at: float = 0.0
     metadata: RecordMetadata | None = None
     error: KafkaError | None = None
@@ -69,6 +70,8 @@ class Sent:
     def tell(self, metadata: RecordMetadata | None, error: KafkaError | None) -> None:
         assert not self.told_at, "told twice"
         self.told_at, self.metadata, self.error = time.monotonic(), metadata, error
+        if metadata is not None:
+            self.on_acknowledged()
 
 
 class Writer(Worker):
@@ -83,10 +86,10 @@ class Writer(Worker):
         self._number = number
         self._chance = random.Random(number)
         self._settled = 0
+        self.acknowledged = 0
 
-    @property
-    def acknowledged(self) -> int:
-        return sum(each.metadata is not None for each in self.sent)
+    def count(self) -> None:
+        self.acknowledged += 1
 
     def turn(self) -> None:
         while self._settled < len(self.sent) and self.sent[self._settled].told_at:
@@ -95,9 +98,10 @@ class Writer(Worker):
             time.sleep(PAUSE_SECONDS)
             return
         value = b"%d-%d-" % (self._number, len(self.sent)) + bytes(self._chance.choice((10, 100, 1_000)))
-        sent = Sent(value, self._chance.randrange(self._partitions), time.monotonic())
+        sent = Sent(value, self._chance.randrange(self._partitions), self.count)
         self.sent.append(sent)
         sent.handle = self._producer.send(self._topic, value, partition=sent.partition, on_delivery=sent.tell)
+        sent.at = time.monotonic()
         if not len(self.sent) % 10:
             time.sleep(PAUSE_SECONDS)
 
@@ -108,7 +112,6 @@ class Bookkeeper(Worker):
     def __init__(self, bootstrap: str, topic: str, **options: Any) -> None:
         super().__init__("bookkeeper")
         self.committed: list[bytes] = []
-        self.in_doubt: set[bytes] = set()
         self._topic = topic
         self._chance = random.Random(99)
         self._count = 0

@@ -7,7 +7,7 @@ import os
 import random
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -72,8 +72,10 @@ class Town:
         ]
         places = [TopicPartition(TOPIC, index) for index in range(PARTITIONS)]
         self.watchers = [Watcher(bootstrap, group, places, **FAST) for group in GROUPS]
-        for each in (*self.readers, *self.watchers):
-            stack.callback(each.close)
+        for reader in self.readers:
+            stack.callback(reader.close)
+        for watcher in self.watchers:
+            stack.callback(watcher.close)
         self.producers: list[Worker] = [*self.writers, *self.gamblers, self.bookkeeper]
         for worker in (*self.producers, *self.readers, *self.watchers):
             worker.start()
@@ -91,7 +93,7 @@ class Town:
         before = self.progress()
         self.wait_until(lambda: all(now > was for now, was in zip(self.progress(), before)), "nobody gets on")
 
-    def wait_until(self, condition: "Condition", what: str) -> None:
+    def wait_until(self, condition: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + WAIT_SECONDS
         while not condition():
             assert time.monotonic() < deadline, (what, self.progress())
@@ -108,9 +110,6 @@ class Town:
 
     def settled(self) -> list[Sent]:
         return [sent for writer in (*self.writers, *self.gamblers) for sent in writer.sent]
-
-
-Condition = type(lambda: True)
 
 
 def read_log(bootstrap: str, topic: str, partitions: int, isolation_level: str) -> list[list[ConsumerRecord]]:

@@ -210,7 +210,7 @@ class SimLoop(ClosedDoorsLoop):
         for generator in list(self._generators.values()):
             await generator.aclose()
 
-    async def shutdown_default_executor(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
         """There is none."""
 
     # The inside

@@ -378,6 +378,7 @@ class Segment:
             self.time_index.append_if_larger(self.largest.timestamp_ms, self.largest.offset)
         self._write_index(".index", self.offset_index.data)
         self._write_index(".timeindex", self.time_index.data)
+        self.transactions.settle()
         self.is_active = False
         self._offset_index = self._time_index = None
 
@@ -438,6 +439,7 @@ class Segment:
     def files_to_sync(self) -> list[File]:
         """What must be on the device for this segment to be durable; an active one's indexes are rebuilt instead."""
         suffixes = [".log", *([] if self.is_active else [".index", ".timeindex"])]
+        self.transactions.settle()
         if self._disk.exists(self.path(".txnindex")):
             suffixes.append(".txnindex")
         return [self._files.get(self.path(suffix)) for suffix in suffixes]

@@ -1,10 +1,13 @@
 """The aborted transactions of a segment, kept in its .txnindex."""
 
 from dataclasses import dataclass
+from errno import EDQUOT, ENOSPC
 from itertools import pairwise
 
 from penstock.storage.formats import ABORTED_TRANSACTION, AbortedTransaction, CorruptFile, decode_aborted_transactions
 from penstock.world.disk import Disk, File
+
+DISK_IS_FULL = (ENOSPC, EDQUOT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,12 +19,18 @@ class Collected:
 
 
 class TransactionIndex:
-    """Few entries, read when first asked for; the file exists once there is one."""
+    """Few entries, read when first asked for; the file exists once there is one.
+
+    A marker that was written cannot be taken back because the disk is too full for its entry: readers have it from
+    memory then, and it is written as soon as there is room, before anything counts as flushed.
+    """
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
         self._path = path
         self._entries: list[AbortedTransaction] | None = None
+        self._owed = 0
+        """How many of the last entries are not in the file yet."""
 
     def entries(self) -> list[AbortedTransaction]:
         if self._entries is None:
@@ -34,15 +43,29 @@ class TransactionIndex:
         self.entries()
 
     def append(self, transaction: AbortedTransaction) -> None:
+        self.entries().append(transaction)
+        self._owed += 1
+        try:
+            self.settle()
+        except OSError as error:
+            if error.errno not in DISK_IS_FULL:
+                raise
+
+    def settle(self) -> None:
+        """Write the entries that are not in the file yet."""
+        if not self._owed:
+            return
         entries = self.entries()
+        written = len(entries) - self._owed
+        data = [entry.encode() for entry in entries[written:]]
         file = self._open()
         try:
-            if file.append([transaction.encode()]) != ABORTED_TRANSACTION.size:
-                file.truncate(len(entries) * ABORTED_TRANSACTION.size)
-                raise OSError(f"{self._path}: the disk took only a part of an entry")
+            if file.append(data) != self._owed * ABORTED_TRANSACTION.size:
+                file.truncate(written * ABORTED_TRANSACTION.size)
+                raise OSError(ENOSPC, "the disk took only a part of the entries", self._path)
         finally:
             file.close()
-        entries.append(transaction)
+        self._owed = 0
 
     def collect(self, from_offset: int, upper_offset: int) -> Collected:
         """The transactions with records in [from_offset, upper_offset)."""
@@ -62,16 +85,20 @@ class TransactionIndex:
             self._cut(keep)
 
     def clear(self) -> None:
+        self._owed = 0
         if self._disk.exists(self._path):
             self._cut(0)
         self._entries = []
 
     def _cut(self, count: int) -> None:
-        file = self._open()
-        try:
-            file.truncate(count * ABORTED_TRANSACTION.size)
-        finally:
-            file.close()
+        written = len(self._entries or ()) - self._owed
+        if count < written or self._entries is None:
+            file = self._open()
+            try:
+                file.truncate(count * ABORTED_TRANSACTION.size)
+            finally:
+                file.close()
+        self._owed = max(min(len(self._entries or ()), count) - written, 0)
         if self._entries is not None:
             del self._entries[count:]
 

@@ -8,6 +8,7 @@ import pytest
 
 from penstock.model.buffers import Buffer
 from penstock.model.errors import KafkaStorageError, OffsetOutOfRange, RecordListTooLarge
+from penstock.storage.formats import ABORTED_TRANSACTION
 from penstock.storage.log import Log
 from penstock.world.real_disk import RealDisk, RealFile
 from tests.logs import (
@@ -112,10 +113,11 @@ class BadDisk(RealDisk):
     def __init__(self) -> None:
         self.partial = self.stuck = self.unreadable = ""
         self.full = ""
+        self.errno = errno.ENOSPC
 
     def open(self, path: str, *, create: bool = False, exclusive: bool = False) -> "BadFile":
         if self.full and path.endswith(self.full) and create:
-            raise OSError(errno.ENOSPC, "full", path)
+            raise OSError(self.errno, "full", path)
         file = super().open(path, create=create, exclusive=exclusive)
         bad = BadFile(path, file.duplicate())
         bad.disk = self
@@ -206,13 +208,29 @@ def test_a_roll_that_fails_leaves_nothing_that_ends_the_log(tmp_path: Path, full
     check_indexes(tmp_path / "t-0")
 
 
-def test_an_abort_that_cannot_be_indexed_takes_the_log_offline_and_recovery_finds_it(tmp_path: Path) -> None:
+def test_an_abort_that_a_full_disk_does_not_note_is_known_and_noted_later(tmp_path: Path) -> None:
     disk = BadDisk()
     log = opened(tmp_path / "t-0", disk=disk)
     append(log, b"aborted", producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
     disk.full = ".txnindex"
+    end_transaction(log, 7, commit=False)
+    assert [(one.first_offset, one.last_offset) for one in log.aborted_transactions(0, 10)] == [(0, 1)]
+    again = opened(tmp_path / "t-0", state=killed(log))
+    assert [(one.first_offset, one.last_offset) for one in again.aborted_transactions(0, 10)] == [(0, 1)]
+    with pytest.raises(KafkaStorageError):
+        log.begin_flush()
+    assert not log.is_offline
+    disk.full = ""
+    (tmp_path / "t-0" / f"{0:020d}.txnindex").unlink()
+    log.end_flush(log.begin_flush())
+    assert len((tmp_path / "t-0" / f"{0:020d}.txnindex").read_bytes()) == ABORTED_TRANSACTION.size
+
+
+def test_an_abort_that_cannot_be_noted_for_another_reason_takes_the_log_offline(tmp_path: Path) -> None:
+    disk = BadDisk()
+    log = opened(tmp_path / "t-0", disk=disk)
+    append(log, b"aborted", producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
+    disk.full, disk.errno = ".txnindex", errno.EIO
     with pytest.raises(KafkaStorageError):
         end_transaction(log, 7, commit=False)
     assert log.is_offline
-    again = opened(tmp_path / "t-0", state=killed(log))
-    assert [(one.first_offset, one.last_offset) for one in again.aborted_transactions(0, 10)] == [(0, 1)]

@@ -19,6 +19,7 @@ from penstock.client.admin.topics import TopicsPart
 from penstock.client.admin.transactions import TransactionsPart
 from penstock.client.cluster import Cluster
 from penstock.client.options import admin_options
+from penstock.client.surroundings import real_surroundings
 from penstock.world.world import ClientWorld
 
 logger = logging.getLogger("penstock.client")
@@ -57,12 +58,7 @@ class Admin(
         self.options = admin_options(bootstrap, options)
         for warning in self.options.warnings:
             logger.warning("%s", warning)
-        if world is None:
-            # Late, so that a simulated client does not load what it must not use.
-            from penstock.world.real import real_client_world
-
-            world = real_client_world()
-        cluster = Cluster(world, self.options, creates_topics=False)
+        cluster = Cluster(world or real_surroundings(), self.options, creates_topics=False)
         self._asking = Asking(cluster)
         self._routing = Routing(cluster)
 

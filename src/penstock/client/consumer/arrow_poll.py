@@ -14,6 +14,14 @@ MAX_BYTES = 64 * 1024 * 1024
 """So much at once at most, compressed, or the first batch: Arrow counts the bytes of a column in 31 bits."""
 
 
+def check_arrow() -> None:
+    """Say what is missing before anything is waited for."""
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError as error:
+        raise ImportError("poll_arrow needs pyarrow: install penstock[arrow]") from error
+
+
 def take_arrow(fetcher: Fetcher) -> "pa.RecordBatch | None":
     """All that may be handed out now, which counts as consumed with that; None when there is nothing."""
     # Late, as pyarrow is an extra, and takes its time to load.

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from penstock.client.cluster import Deadline, PartitionView
-from penstock.client.consumer.arrow_poll import take_arrow
+from penstock.client.consumer.arrow_poll import check_arrow, take_arrow
 from penstock.client.consumer.engine import Engine
 from penstock.client.consumer.offset_lookup import EARLIEST, LATEST, UNKNOWN_OFFSET
 from penstock.client.consumer.subscription import Position, Reset
@@ -136,6 +136,7 @@ class Consumer:
         The columns are key, value (bytes: deserializers and interceptors have no part in this), topic, partition,
         offset, timestamp, timestampType and headers, as Spark names them. Needs pyarrow (`penstock[arrow]`).
         """
+        check_arrow()
         engine = self._engine
         engine.start()
         found = await engine.polling.run(lambda: take_arrow(engine.fetcher), timeout * 1_000)

@@ -19,6 +19,7 @@ from penstock.client.consumer.subscription import Subscriptions
 from penstock.client.errors import IllegalState
 from penstock.client.interceptors import Interceptors
 from penstock.client.options import Options, parse_offset_reset
+from penstock.client.surroundings import real_surroundings
 from penstock.client.types import RebalanceListener, TopicPartition
 from penstock.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from penstock.world.world import ClientWorld
@@ -28,21 +29,16 @@ logger = logging.getLogger("penstock.client")
 
 class Engine:
     def __init__(self, options: Options, world: ClientWorld | None) -> None:
-        if world is None:
-            # Late, so that a simulated client does not load what it must not use.
-            from penstock.world.real import real_client_world
-
-            world = real_client_world()
         for warning in options.warnings:
             logger.warning(warning)
-        self.world = world
+        self.world = world or real_surroundings()
         self.options = options
         self.max_poll_records: int = options["max.poll.records"]
         self.api_timeout_ms: int = options["default.api.timeout.ms"]
         self.records_consumed = 0
         self.interceptors = Interceptors(options["interceptor.classes"], options)
         self.news = News()
-        self.cluster = Cluster(world, options, creates_topics=options["allow.auto.create.topics"])
+        self.cluster = Cluster(self.world, options, creates_topics=options["allow.auto.create.topics"])
         self.subscriptions = Subscriptions()
         is_committed_only = options["isolation.level"] == "read_committed"
         self.lookup = OffsetLookup(self.cluster, int(is_committed_only))

@@ -124,22 +124,20 @@ class Fetcher:
         self._has_read(backlog, unread)
 
     def _has_read(self, backlog: Backlog, unread_before: int) -> None:
-        """Something may have been taken: the others come first next time, and there may be room for a fetch."""
-        if backlog.is_in_batch and not backlog.is_stale:
-            # Not before the batch is done: decoded records of many partitions would fill the caches.
-            return
-        partition = backlog.partition
-        self._ready.pop(partition, None)
-        if backlog.is_stale:
-            self._drop(partition)
-            self._news.changed()
-        elif not backlog.is_empty:
-            self._ready[partition] = backlog
-        size = unread_before - backlog.unread_bytes
-        if size:
+        """Something may have been taken: there may be room for a fetch, and the others come first next time."""
+        if size := unread_before - backlog.unread_bytes:
             is_full = backlog.unread_bytes > self._partition_max_bytes
             for loop in self.loops.values():
                 self.is_behind |= loop.has_been_read(backlog, size, is_full=is_full)
+        partition = backlog.partition
+        if backlog.is_stale:
+            self._drop(partition)
+            self._news.changed()
+        elif not backlog.is_in_batch:
+            # Not before the batch is done: decoded records of many partitions would fill the caches.
+            self._ready.pop(partition, None)
+            if not backlog.is_empty:
+                self._ready[partition] = backlog
 
     def _raise_failure(self) -> None:
         failure, self._failure = self._failure, None

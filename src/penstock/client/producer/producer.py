@@ -20,9 +20,9 @@ from penstock.client.producer.outcome import Outcomes
 from penstock.client.producer.routes import Routes, TopicLanes
 from penstock.client.producer.sender import Sender
 from penstock.client.producer.session import IdempotentSession, PlainSession, Session, TransactionalSession
+from penstock.client.surroundings import real_surroundings
 from penstock.client.types import GroupMetadata, OffsetAndMetadata, TopicPartition
 from penstock.model.buffers import Buffer
-from penstock.world.real import real_client_world
 from penstock.world.world import ClientWorld
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Producer:
         self.options = producer_options(bootstrap, options)
         for warning in self.options.warnings:
             logger.warning("%s", warning)
-        self._world = world or real_client_world()
+        self._world = world or real_surroundings()
         self._clock = self._world.clock
         self._cluster = Cluster(self._world, self.options)
         self._cluster.listeners.append(self._saw)

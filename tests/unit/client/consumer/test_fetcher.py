@@ -120,13 +120,15 @@ def test_fetching_goes_on_behind_what_is_at_hand() -> None:
     assert desk.asked() == {0: 10, 1: 0}
 
 
-def test_partitions_take_turns_and_what_is_small_is_filled_up() -> None:
+def test_partitions_take_turns_batch_by_batch() -> None:
     desk = Desk()
     desk.assign(ZERO, ONE)
-    desk.fetch(data(0, batch(0, 4)), data(1, batch(0, 4)))
+    desk.fetch(data(0, batch(0, 4) + batch(4, 2)), data(1, batch(0, 4)))
     assert desk.offsets(2) == [(0, 0), (0, 1)]
-    assert desk.offsets(3) == [(1, 0), (1, 1), (1, 2)]
-    assert desk.offsets(5) == [(0, 2), (0, 3), (1, 3)]
+    assert desk.offsets(2) == [(0, 2), (0, 3)]
+    assert desk.offsets(2) == [(1, 0), (1, 1)]
+    assert desk.offsets(3) == [(1, 2), (1, 3), (0, 4)]
+    assert desk.offsets(5) == [(0, 5)]
     assert desk.offsets(5) == []
 
 
@@ -341,7 +343,7 @@ def test_whole_batches_are_peeked_at_and_count_when_skipped() -> None:
     desk.fetch(data(0, batch(0, 3) + batch(3, 3)), data(1, batch(0, 2)))
     desk.offsets(1)
     peeked = desk.fetcher.peek_batches()
-    assert [(each.partition, each.offset, len(each.batches)) for each in peeked] == [(ONE, 0, 1), (ZERO, 1, 2)]
+    assert [(each.partition, each.offset, len(each.batches)) for each in peeked] == [(ZERO, 1, 2), (ONE, 0, 1)]
     assert len(desk.fetcher.peek_batches()) == 2
-    desk.fetcher.skip_batches([peeked[1]._replace(batches=peeked[1].batches[:1])])
+    desk.fetcher.skip_batches([peeked[0]._replace(batches=peeked[0].batches[:1])])
     assert desk.offsets() == [(1, 0), (1, 1), (0, 3), (0, 4), (0, 5)]

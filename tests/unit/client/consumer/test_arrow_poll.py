@@ -1,0 +1,102 @@
+"""Whole batches as Arrow: how much at once, and what happens to batches that cannot be decoded."""
+
+import builtins
+from typing import Any, cast
+
+import pytest
+
+from penstock.client.consumer import arrow_poll
+from penstock.client.consumer.arrow_poll import check_arrow, take_arrow
+from penstock.client.consumer.fetcher import Batches, Fetcher
+from penstock.client.errors import CorruptRecord
+from penstock.client.types import TopicPartition
+from penstock.records import BatchView, Codec, build_batch, compression
+
+ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def batch(base_offset: int, count: int, value: bytes = b"v", codec: Codec = Codec.NONE) -> BatchView:
+    return BatchView(build_batch([(0, None, value, ()) for _ in range(count)], base_offset=base_offset, codec=codec))
+
+
+class Queue:
+    """A fetcher with these batches."""
+
+    def __init__(self, **batches: list[BatchView]) -> None:
+        self.left = {TopicPartition("t", int(name[1:])): found for name, found in batches.items()}
+
+    def peek_batches(self) -> list[Batches]:
+        return [Batches(at, found[0].base_offset, list(found)) for at, found in self.left.items() if found]
+
+    def skip_batches(self, peeked: list[Batches]) -> None:
+        for each in peeked:
+            del self.left[each.partition][: len(each.batches)]
+
+
+def take(queue: Queue) -> Any:
+    return take_arrow(cast(Fetcher, queue))
+
+
+def test_all_that_is_there_comes_at_once() -> None:
+    queue = Queue(p0=[batch(0, 3), batch(3, 2)], p1=[batch(7, 1)])
+    found = take(queue)
+    assert found.column("offset").to_pylist() == [0, 1, 2, 3, 4, 7]
+    assert found.column("partition").to_pylist() == [0, 0, 0, 0, 0, 1]
+    assert take(queue) is None
+
+
+def test_more_than_is_wise_comes_in_several_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = batch(0, 3)
+    monkeypatch.setattr(arrow_poll, "MAX_BYTES", 2 * one.size)
+    queue = Queue(p0=[one, batch(3, 3), batch(6, 3)], p1=[batch(0, 3)])
+    assert [take(queue).num_rows for _ in range(2)] == [6, 6]
+    monkeypatch.setattr(arrow_poll, "MAX_BYTES", 1)
+    # One batch comes in any case.
+    queue = Queue(p0=[one, batch(3, 3)])
+    assert [take(queue).num_rows for _ in range(2)] == [3, 3]
+
+
+def test_what_grows_beyond_the_bound_comes_in_several_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    zeros = [batch(offset, 1, bytes(100_000), Codec.ZSTD) for offset in range(8)]
+    decode = _bounded(250_000)
+    monkeypatch.setattr("penstock.records.arrow.decode_arrow_partitions", decode)
+    queue = Queue(p0=zeros)
+    rows = []
+    while (found := take(queue)) is not None:
+        rows.append(found.num_rows)
+    assert sum(rows) == 8
+    assert max(rows) == 2
+    monkeypatch.setattr("penstock.records.arrow.decode_arrow_partitions", _bounded(1_000))
+    with pytest.raises(CorruptRecord, match="offset 0 of t-0"):
+        take(Queue(p0=[batch(0, 1, bytes(100_000), Codec.ZSTD)]))
+
+
+def _bounded(max_size: int) -> Any:
+    from penstock.records.arrow import decode_arrow_partitions
+
+    return lambda partitions: decode_arrow_partitions(partitions, max_size)
+
+
+def test_the_batch_that_cannot_be_decoded_is_named() -> None:
+    damaged = bytearray(memoryview(batch(3, 3).buffer))
+    damaged[61] = 0x7F
+    queue = Queue(p0=[batch(0, 3)], p1=[BatchView(bytes(damaged))])
+    with pytest.raises(CorruptRecord, match="offset 3 of t-1"):
+        take(queue)
+    assert len(queue.left[ZERO]) == 1
+
+
+def test_without_pyarrow_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def without(name: str, *rest: Any, **more: Any) -> Any:
+        if name == "pyarrow":
+            raise ImportError(name)
+        return real(name, *rest, **more)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(ImportError, match=r"penstock\[arrow\]"):
+        check_arrow()
+
+
+assert compression.MAX_DECOMPRESSED_BYTES < 2**31, "Arrow counts the bytes of a column in 31 bits"
