@@ -1,4 +1,4 @@
-"""The five-minute tour as a program: a broker, three clients that know nothing of it, and a crash in between."""
+"""The five-minute tour as a program: a broker, clients that know nothing of it, a crash in between, our own clients."""
 
 import asyncio
 import os
@@ -15,7 +15,11 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from kafka import KafkaConsumer
 
+from penstock import Consumer as OwnConsumer
+from penstock import Producer as OwnProducer
+
 TOPIC = "first"
+OWN_TOPIC = "own"
 PARTITIONS = 3
 RECORDS = 10_000
 
@@ -32,6 +36,7 @@ def main() -> int:
             broker.wait()
             broker, bootstrap = start_broker(directory)
             asyncio.run(read_back(bootstrap))
+            use_own_clients(bootstrap)
             show_files(directory)
         finally:
             broker.send_signal(signal.SIGTERM)
@@ -119,6 +124,20 @@ async def read_back(bootstrap: str) -> None:
     finally:
         await consumer.stop()
     print(f"   {total} records survived; the last one of a partition: {last.key!r} -> {last.value!r}")
+
+
+def use_own_clients(bootstrap: str) -> None:
+    say("Penstock's own clients send as many again, as one transaction, and read what was committed")
+    with OwnProducer(bootstrap, transactional_id="demo") as producer:
+        producer.init_transactions()
+        with producer.transaction():
+            producer.send_many(OWN_TOPIC, [f"event {number}".encode() for number in range(RECORDS)])
+    total = 0
+    with OwnConsumer(bootstrap, group_id="own", auto_offset_reset="earliest", isolation_level="read_committed") as own:
+        own.subscribe([OWN_TOPIC])
+        while total < RECORDS:
+            total += len(own.poll(10.0))
+    print(f"   {total} records, all or none of them")
 
 
 def show_files(directory: str) -> None:

@@ -54,6 +54,25 @@ class Worker:
             self._error = error
 
 
+class Pulse(Worker):
+    """Notes when this whole process stood still: on a busy machine, or while garbage is collected."""
+
+    def __init__(self) -> None:
+        super().__init__("pulse")
+        self._gaps: list[tuple[float, float]] = []
+        self._last = time.monotonic()
+
+    def turn(self) -> None:
+        time.sleep(0.01)
+        before, self._last = self._last, time.monotonic()
+        if self._last - before > 0.1:
+            self._gaps.append((before, self._last))
+
+    def stood_still(self, start: float, end: float) -> float:
+        """For how long, in this time."""
+        return sum(max(min(end, last) - max(start, first), 0) for first, last in self._gaps)
+
+
 @dataclass
 class Sent:
     """One record that was sent, and what was told of it."""

@@ -18,13 +18,13 @@ from penstock.client.admin import NewTopic
 from penstock.client.types import TopicPartition
 from penstock.records import ConsumerRecord
 from tests.brokers import BrokerProcess
-from tests.chaos.client_workers import FAST, Bookkeeper, Reader, Reading, Sent, Watcher, Worker, Writer
+from tests.chaos.client_workers import FAST, Bookkeeper, Pulse, Reader, Reading, Sent, Watcher, Worker, Writer
 
 IS_SOAK = os.environ.get("PENSTOCK_SOAK") == "1"
 SECONDS = 300 if IS_SOAK else 9
 WAIT_SECONDS = 60.0
 PATIENT_MS, HASTY_MS = 30_000, 600
-SLACK_SECONDS = 3.0
+SLACK_SECONDS = 1.0
 """The loop's thread has to get its turn on a busy machine before anybody can be told."""
 TOPIC, PARTITIONS, TRANSACTIONS, TRANSACTION_PARTITIONS = "killed", 3, "atomic", 2
 SETTINGS = (
@@ -76,8 +76,10 @@ class Town:
             stack.callback(reader.close)
         for watcher in self.watchers:
             stack.callback(watcher.close)
+        self.pulse = Pulse()
+        stack.callback(self.pulse.stop)
         self.producers: list[Worker] = [*self.writers, *self.gamblers, self.bookkeeper]
-        for worker in (*self.producers, *self.readers, *self.watchers):
+        for worker in (*self.producers, *self.readers, *self.watchers, self.pulse):
             worker.start()
 
     def progress(self) -> list[int]:
@@ -127,7 +129,7 @@ def read_log(bootstrap: str, topic: str, partitions: int, isolation_level: str) 
     return logs
 
 
-def check_sent(sent: list[Sent], logs: list[list[ConsumerRecord]]) -> None:
+def check_sent(sent: list[Sent], logs: list[list[ConsumerRecord]], pulse: Pulse) -> None:
     """Acknowledged where they are, none twice, in the order they were sent; and everybody was told in time."""
     values = [record.value for log in logs for record in log]
     assert len(set(values)) == len(values), "a record is there twice"
@@ -137,7 +139,8 @@ def check_sent(sent: list[Sent], logs: list[list[ConsumerRecord]]) -> None:
         assert each.handle is not None
         assert each.handle.done()
         limit_ms = HASTY_MS if each.value.startswith(b"2-") else PATIENT_MS
-        assert each.told_at - each.at < limit_ms / 1_000 + SLACK_SECONDS
+        late = each.told_at - each.at - limit_ms / 1_000
+        assert late < SLACK_SECONDS or late < SLACK_SECONDS + pulse.stood_still(each.at, each.told_at)
         if each.metadata is not None:
             assert each.handle.result(0) == each.metadata
             # The broker may have forgotten where a batch went that it finds it has already.
@@ -178,7 +181,7 @@ def test_nothing_acknowledged_is_lost_and_nobody_waits_for_ever(broker: BrokerPr
             town.wait_for_progress()
         town.finish()
         logs = read_log(broker.bootstrap, TOPIC, PARTITIONS, "read_uncommitted")
-        check_sent(town.settled(), logs)
+        check_sent(town.settled(), logs, town.pulse)
         assert all(sent.metadata is not None for writer in town.writers for sent in writer.sent)
         atomic = read_log(broker.bootstrap, TRANSACTIONS, TRANSACTION_PARTITIONS, "read_committed")
         check_transactions(town.bookkeeper, atomic)
@@ -194,5 +197,7 @@ def test_nothing_acknowledged_is_lost_and_nobody_waits_for_ever(broker: BrokerPr
     assert "Traceback" not in broker.log, broker.log
     unknown = sum(each.metadata is not None and each.metadata.offset < 0 for each in town.settled())
     late = sum(each.error is not None for each in town.settled())
+    latest = max(each.told_at - each.at for each in town.gamblers[0].sent)
+    print(f"the longest wait of the hasty was {latest:.1f} s", end=", ")
     print(f"{unknown} acknowledged somewhere, {late} given up", end=", ")
     print(f"{kills} kills, {sum(map(len, logs))} records, {len(town.bookkeeper.committed)} in transactions")

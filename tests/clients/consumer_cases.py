@@ -375,6 +375,8 @@ async def deleted_records_are_stepped_over_as_the_policy_says(bootstrap: str) ->
             await asyncio.sleep(0.05)
         consumer.seek((topic, 0), 10)
         assert values_of(await read(consumer, 40)) == numbered(40, 60)
+        consumer.seek((topic, 0), 20)
+        assert await arrow_values(consumer, 40) == numbered(40, 60)
         strict.seek((topic, 0), 10)
         with pytest.raises(OffsetOutOfRange) as caught:
             await strict.poll(WAIT_SECONDS)

@@ -1,7 +1,6 @@
 """What our consumer does in groups, alone and beside others: told once, for Penstock's broker and Apache's.
 
-A case takes a bootstrap address. The broker must assign without delay: `group.initial.rebalance.delay.ms=0`,
-`group.consumer.assignment.interval.ms=0`, and heartbeats of the new protocol well below a second apart.
+A case takes the bootstrap address of a broker with `BROKER_SETTINGS`.
 """
 
 import asyncio
@@ -31,6 +30,15 @@ from tests.clients.groups import (
     unique,
     until,
 )
+
+BROKER_SETTINGS = {
+    "group.initial.rebalance.delay.ms": 0,
+    "group.min.session.timeout.ms": 500,
+    "group.consumer.heartbeat.interval.ms": 150,
+    "group.consumer.min.heartbeat.interval.ms": 150,
+    "group.consumer.assignment.interval.ms": 0,
+}
+"""Members hear of changes soon, and do not wait for others that may come."""
 
 Protocol = dict[str, Any]
 CLASSIC: Protocol = {}

@@ -23,13 +23,7 @@ of_both = pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS)
 
 @pytest.fixture(scope="module")
 def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    settings = (
-        "group.initial.rebalance.delay.ms=0",
-        "group.min.session.timeout.ms=500",
-        "group.consumer.heartbeat.interval.ms=150",
-        "group.consumer.min.heartbeat.interval.ms=150",
-        "group.consumer.assignment.interval.ms=0",
-    )
+    settings = [f"{name}={value}" for name, value in cases.BROKER_SETTINGS.items()]
     process = BrokerProcess(tmp_path_factory.mktemp("broker") / "data", *settings).start()
     try:
         yield process.bootstrap

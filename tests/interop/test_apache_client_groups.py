@@ -5,16 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.clients.group_cases import BROKER_SETTINGS
 from tests.integration import test_consumer_groups as shared
 from tests.interop import test_apache_broker
 from tests.interop.test_apache_broker import JARS, ApacheBroker
-
-SETTINGS = {
-    "group.min.session.timeout.ms": 500,
-    "group.consumer.heartbeat.interval.ms": 150,
-    "group.consumer.min.heartbeat.interval.ms": 150,
-    "group.consumer.assignment.interval.ms": 0,
-}
 
 # kafka-python leaves sockets behind.
 pytestmark = [
@@ -30,7 +24,7 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if not JARS.exists():
         pytest.skip("Apache's broker is not here; test_apache_broker.py fetches it with Maven")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(test_apache_broker, "SETTINGS", test_apache_broker.SETTINGS | SETTINGS)
+        patch.setattr(test_apache_broker, "SETTINGS", test_apache_broker.SETTINGS | BROKER_SETTINGS)
         broker = ApacheBroker(tmp_path_factory.mktemp("groups") / "apache")
     try:
         broker.start()

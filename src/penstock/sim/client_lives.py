@@ -16,7 +16,7 @@ TURNS_TO_END = 10
 """A task that was cancelled needs a few to be over."""
 
 NETWORK_OPTIONS: dict[str, Any] = {
-    "request.timeout.ms": 1_500,
+    "request.timeout.ms": 1_200,
     "retry.backoff.ms": 20,
     "retry.backoff.max.ms": 200,
     "reconnect.backoff.ms": 10,

@@ -146,8 +146,9 @@ class Member(Life):
         self._group.book.die(self.name)
 
     async def _read(self, reading: Reading) -> None:
-        await self.stand_still()
         await reading.poll(self.chance.choice((0.0, 0.1, 0.5)))
+        await self.stand_still()
+        await asyncio.sleep(self.chance.random() * self.chance.choice((0.0, 0.05, 0.3)))
         if reading.is_automatic:
             return
         draw = self.chance.random()
@@ -155,7 +156,6 @@ class Member(Life):
             await reading.commit()
         elif draw < 0.3:
             reading.consumer.commit_async()
-        await asyncio.sleep(self.chance.random() * self.chance.choice((0.0, 0.05)))
 
 
 class Processor(TransactionalWriter):
@@ -179,8 +179,9 @@ class Processor(TransactionalWriter):
         try:
             await self.init(producer)
             while not self.must_stop:
-                await self.stand_still()
                 records = await reading.poll(0.2)
+                # The worst moment: somebody else may have these records by now.
+                await self.stand_still()
                 if records and not await self._process(producer, consumer, records):
                     self._rewind(consumer, records)
         except Over:

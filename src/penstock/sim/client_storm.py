@@ -131,12 +131,12 @@ class _Scenario:
 
     async def _storm(self) -> None:
         actions: list[tuple[int, Callable[[], None]]] = [
-            (8, self._start_somebody),
-            (2, self._let_stop),
-            (3, self._kill_somebody),
-            (2, self._pause_somebody),
+            (10, self._start_somebody),
+            (3, self._let_stop),
+            (5, self._kill_somebody),
+            (4, self._pause_somebody),
             (10, self._disturb_link),
-            (4, self._calm),
+            (2, self._calm),
             (1, self._set_clock),
             (3, self._arm_crash),
         ]
@@ -260,7 +260,7 @@ class _Scenario:
         self.sends.check_deadlines(self._simulation.loop.time())
         if not self._simulation.machine(BROKER).processes:
             self.crashes += 1
-            await asyncio.sleep(self._chance.random() * self._chance.choice((0.2, 3.0)))
+            await asyncio.sleep(self._chance.random() * self._chance.choice((0.2, 4.0)))
             self._start_broker()
 
     # The end

@@ -15,8 +15,8 @@ from penstock.world.world import World
 
 PLAIN, LEDGER = "plain", "ledger"
 PARTITIONS = {PLAIN: 3, LEDGER: 2}
-DELIVERY_SECONDS = 6.0
-BLOCK_SECONDS = 4.0
+DELIVERY_SECONDS = 3.0
+BLOCK_SECONDS = 2.0
 SIZES = (0, 0, 20, 300)
 
 

@@ -101,13 +101,14 @@ class Cluster:
     ) -> T:
         """Repeat what fails for reasons that pass, until the deadline; the last reason is in the error's text."""
         failures = 0
+        last: KafkaError | None = None
         while True:
             try:
                 async with asyncio.timeout(min(deadline.remaining_ms() / 1_000, MAX_TIMEOUT_SECONDS)):
                     return await attempt()
-            except TimeoutError as error:
-                raise _gave_up(what, deadline, setting, None) from error
             except KafkaError as error:
+                # First, since TimedOut is a TimeoutError too: that one request took too long is a reason that passes.
+                last = error
                 failures += 1
                 pause_ms = self.backoff.pause_ms(failures)
                 if not error.retriable:
@@ -115,6 +116,8 @@ class Cluster:
                 if deadline.remaining_ms() <= pause_ms:
                     raise _gave_up(what, deadline, setting, error) from error
                 await asyncio.sleep(pause_ms / 1_000)
+            except TimeoutError as error:
+                raise _gave_up(what, deadline, setting, last) from error
 
     # Metadata
 

@@ -86,6 +86,10 @@ class FetchLoop:
         self._task = background(self._run())
         self._task.add_done_callback(self._ended)
 
+    @property
+    def is_over(self) -> bool:
+        return self._task.done()
+
     def wake(self) -> None:
         """There may be something to fetch."""
         self._changed.set()

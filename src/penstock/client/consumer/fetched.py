@@ -169,10 +169,15 @@ class Backlog:
         return size
 
     def take(self, limit: int, reading: Reading) -> list[ConsumerRecord]:
-        """Up to so many records, which count as consumed with that; a fault is raised once nothing is before it."""
+        """Up to so many records, which count as consumed with that; a fault is raised once nothing is before it.
+
+        Ends after a batch where the next one does not fit: it may be another partition's turn.
+        """
         taken: list[ConsumerRecord] = []
         while (room := limit - len(taken)) > 0:
             if not self._records:
+                if taken and not self._next_fits(room):
+                    break
                 try:
                     if not self._open_batch(reading):
                         break
@@ -188,7 +193,10 @@ class Backlog:
             else:
                 chosen = self._records[start:] if start else self._records
                 self._finish_batch()
-            taken = taken + chosen if taken else chosen
+            if taken:
+                taken += chosen
+            else:
+                taken = chosen
         return taken
 
     def peek_batches(self, reading: Reading) -> list[BatchView]:
@@ -217,6 +225,10 @@ class Backlog:
             if answer.batches or answer.fault is not None:
                 return
             self._finish_answer()
+
+    def _next_fits(self, room: int) -> bool:
+        batches = self._answers[0].batches if self._answers else None
+        return batches is not None and len(batches) > 0 and batches[0].record_count <= room
 
     def _open_batch(self, reading: Reading) -> bool:
         """Decode the next batch that has records from the position on; False when there is none."""

@@ -69,25 +69,38 @@ class Fetcher:
         """Up to so many records, which count as consumed with that; partitions take turns batch by batch."""
         self._drop_unassigned()
         taken: list[ConsumerRecord] = []
+        while (room := limit - len(taken)) > 0 and (records := self._take_round(room, is_first=not taken)):
+            if taken:
+                taken += records
+            else:
+                taken = records
+        if not taken:
+            self._raise_failure()
+        return taken
+
+    def _take_round(self, limit: int, *, is_first: bool) -> list[ConsumerRecord]:
+        """From each partition once; faults are raised while there is nothing else to return."""
+        taken: list[ConsumerRecord] = []
         for backlog in list(self._ready.values()):
             if not _is_readable(backlog):
                 continue
             unread = backlog.unread_bytes
             try:
                 records = backlog.take(limit - len(taken), self._reading)
-                if not records and not taken and backlog.failure is not None:
+                if not records and not taken and is_first and backlog.failure is not None:
                     self._faults.face(backlog)
             except KafkaError:
-                if taken:
+                if taken or not is_first:
                     break
                 raise
             finally:
                 self._has_read(backlog, unread)
-            taken = taken + records if taken else records
+            if taken:
+                taken += records
+            else:
+                taken = records
             if len(taken) >= limit:
                 break
-        if not taken:
-            self._raise_failure()
         return taken
 
     def peek_batches(self) -> list[Batches]:
@@ -97,14 +110,18 @@ class Fetcher:
         for backlog in list(self._ready.values()):
             if not _is_readable(backlog):
                 continue
+            unread = backlog.unread_bytes
             try:
                 batches = backlog.peek_batches(self._reading)
                 if batches:
                     peeked.append(Batches(backlog.partition, backlog.position.offset, batches))
                     continue
-                self._skip(backlog, 0)
-                if not peeked and backlog.failure is not None:
-                    self._faults.face(backlog)
+                try:
+                    backlog.skip_batches(0)
+                    if not peeked and backlog.failure is not None:
+                        self._faults.face(backlog)
+                finally:
+                    self._has_read(backlog, unread)
             except KafkaError:
                 if peeked:
                     break
@@ -116,12 +133,10 @@ class Fetcher:
     def skip_batches(self, peeked: Iterable[Batches]) -> None:
         """These count as consumed: of each partition all batches that were peeked at, or the first of them."""
         for each in peeked:
-            self._skip(self._backlogs[each.partition], len(each.batches))
-
-    def _skip(self, backlog: Backlog, count: int) -> None:
-        unread = backlog.unread_bytes
-        backlog.skip_batches(count)
-        self._has_read(backlog, unread)
+            backlog = self._backlogs[each.partition]
+            unread = backlog.unread_bytes
+            backlog.skip_batches(len(each.batches))
+            self._has_read(backlog, unread)
 
     def _has_read(self, backlog: Backlog, unread_before: int) -> None:
         """Something may have been taken: there may be room for a fetch, and the others come first next time."""
@@ -152,7 +167,7 @@ class Fetcher:
         for partition in [partition for partition, backlog in self._backlogs.items() if backlog.is_stale]:
             self._drop(partition)
         brokers = self._cluster.view.brokers
-        for node_id in [node_id for node_id in self.loops if node_id not in brokers]:
+        for node_id in [node_id for node_id, loop in self.loops.items() if node_id not in brokers or loop.is_over]:
             self.loops.pop(node_id).abandon()
         for node_id in self._sources.by_node(self._cluster.world.clock.monotonic_ms()):
             if node_id in brokers and node_id not in self.loops:
@@ -194,7 +209,7 @@ class Fetcher:
 
     def absorb(self, node_id: int, plan: FetchPlan, response: FetchResponse, session: FetchSession) -> None:
         """Put what came where it belongs; what is not wanted any more is left out."""
-        keys = plan.keys()
+        keys = plan.keys() if response.responses else {}
         for topic in response.responses:
             name = topic.topic if topic.topic_id == NO_UUID else topic.topic_id
             for answer in topic.partitions:

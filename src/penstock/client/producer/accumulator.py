@@ -40,7 +40,7 @@ class Accumulator:
         self.wake = wake
         """Tells the loop that there is something to do; called without the lock."""
         self._max_request_size: int = options["max.request.size"]
-        self._batch_size = max(1, min(options["batch.size"], self._max_request_size))
+        self._batch_size = max(1, min(options["batch.size"], self._max_request_size, self.memory))
 
     def append_open(
         self,

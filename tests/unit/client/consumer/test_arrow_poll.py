@@ -10,7 +10,7 @@ from penstock.client.consumer.arrow_poll import check_arrow, take_arrow
 from penstock.client.consumer.fetcher import Batches, Fetcher
 from penstock.client.errors import CorruptRecord
 from penstock.client.types import TopicPartition
-from penstock.records import BatchView, Codec, build_batch, compression
+from penstock.records import BatchView, Codec, arrow, build_batch, compression
 
 ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -57,24 +57,28 @@ def test_more_than_is_wise_comes_in_several_pieces(monkeypatch: pytest.MonkeyPat
 
 
 def test_what_grows_beyond_the_bound_comes_in_several_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    zeros = [batch(offset, 1, bytes(100_000), Codec.ZSTD) for offset in range(8)]
-    decode = _bounded(250_000)
-    monkeypatch.setattr("penstock.records.arrow.decode_arrow_partitions", decode)
-    queue = Queue(p0=zeros)
+    bound_by(monkeypatch, 250_000)
+    queue = Queue(p0=[batch(offset, 1, bytes(100_000), Codec.ZSTD) for offset in range(8)])
     rows = []
     while (found := take(queue)) is not None:
         rows.append(found.num_rows)
     assert sum(rows) == 8
     assert max(rows) == 2
-    monkeypatch.setattr("penstock.records.arrow.decode_arrow_partitions", _bounded(1_000))
-    with pytest.raises(CorruptRecord, match="offset 0 of t-0"):
-        take(Queue(p0=[batch(0, 1, bytes(100_000), Codec.ZSTD)]))
 
 
-def _bounded(max_size: int) -> Any:
-    from penstock.records.arrow import decode_arrow_partitions
+def test_a_batch_that_grows_beyond_the_bound_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    bound_by(monkeypatch, 1_000)
+    with pytest.raises(CorruptRecord, match="offset 5 of t-1"):
+        take(Queue(p1=[batch(5, 1, bytes(100_000), Codec.ZSTD)]))
 
-    return lambda partitions: decode_arrow_partitions(partitions, max_size)
+
+def bound_by(monkeypatch: pytest.MonkeyPatch, max_size: int) -> None:
+    decode = arrow.decode_arrow_partitions
+    monkeypatch.setattr(arrow, "decode_arrow_partitions", lambda partitions: decode(partitions, max_size))
+
+
+def test_no_column_outgrows_arrow() -> None:
+    assert compression.MAX_DECOMPRESSED_BYTES < 2**31
 
 
 def test_the_batch_that_cannot_be_decoded_is_named() -> None:
@@ -97,6 +101,3 @@ def test_without_pyarrow_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(ImportError, match=r"penstock\[arrow\]"):
         check_arrow()
-
-
-assert compression.MAX_DECOMPRESSED_BYTES < 2**31, "Arrow counts the bytes of a column in 31 bits"

@@ -55,7 +55,10 @@ def test_batches_are_handed_out_in_slices_and_positions_follow() -> None:
     assert offsets(mine.take(4, PLAIN)) == [0, 1, 2, 3]
     assert mine.state.position == Position(4, 5)
     assert mine.unread_bytes == len(batch(10, 10))
-    assert offsets(mine.take(12, PLAIN)) == list(range(4, 16))
+    # The next batch does not fit: another partition may be next.
+    assert offsets(mine.take(12, PLAIN)) == list(range(4, 10))
+    assert mine.state.position == Position(10, 5)
+    assert offsets(mine.take(6, PLAIN)) == list(range(10, 16))
     assert mine.state.position == Position(16, 6)
     assert not mine.is_stale
     assert offsets(mine.take(100, PLAIN)) == [16, 17, 18, 19]
@@ -63,6 +66,13 @@ def test_batches_are_handed_out_in_slices_and_positions_follow() -> None:
     assert mine.is_empty
     assert mine.unread_bytes == 0
     assert mine.take(1, PLAIN) == []
+
+
+def test_batches_that_fit_come_together() -> None:
+    mine = backlog()
+    mine.add(b"".join(batch(offset, 2) for offset in range(0, 10, 2)), None)
+    assert offsets(mine.take(7, PLAIN)) == list(range(6))
+    assert offsets(mine.take(7, PLAIN)) == list(range(6, 10))
 
 
 def test_a_record_says_where_it_comes_from() -> None:

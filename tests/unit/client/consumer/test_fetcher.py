@@ -130,6 +130,9 @@ def test_partitions_take_turns_batch_by_batch() -> None:
     assert desk.offsets(3) == [(1, 2), (1, 3), (0, 4)]
     assert desk.offsets(5) == [(0, 5)]
     assert desk.offsets(5) == []
+    # A partition alone fills a poll from as many batches as it takes.
+    desk.fetch(data(0, batch(6, 4) + batch(10, 4)))
+    assert desk.offsets(6) == [(0, offset) for offset in range(6, 12)]
 
 
 def test_nobody_is_asked_while_a_partition_has_more_than_an_answer_unread() -> None:
@@ -347,3 +350,13 @@ def test_whole_batches_are_peeked_at_and_count_when_skipped() -> None:
     assert len(desk.fetcher.peek_batches()) == 2
     desk.fetcher.skip_batches([peeked[0]._replace(batches=peeked[0].batches[:1])])
     assert desk.offsets() == [(1, 0), (1, 1), (0, 3), (0, 4), (0, 5)]
+
+
+def test_an_offset_out_of_range_is_reset_when_batches_are_peeked_at() -> None:
+    desk = Desk()
+    desk.assign(ZERO)
+    desk.fetch(data(0, code=ErrorCode.OFFSET_OUT_OF_RANGE))
+    desk.news.take_changed()
+    assert desk.fetcher.peek_batches() == []
+    assert desk.subscriptions.state(ZERO).reset is Reset.POLICY
+    assert desk.news.take_changed()

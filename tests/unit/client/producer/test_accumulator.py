@@ -1,0 +1,111 @@
+"""Records on their way into batches: memory, linger, and what cannot be encoded."""
+
+import pytest
+
+from penstock.client.errors import IllegalState, RecordTooLarge
+from tests.unit.client.producer.bench import Bench
+
+
+def test_records_of_a_lane_share_a_batch_until_it_is_full() -> None:
+    bench = Bench(batch_size=300)
+    for _ in range(10):
+        assert bench.put(bytes(50)) is not None
+    batches = list(bench.accumulator.incomplete)
+    assert [batch.count for batch in batches][:2] == [4, 4]
+    assert sum(batch.count for batch in batches) == 10
+    assert list(bench.lane.queue) == batches[:-1]
+    assert bench.lane.open is batches[-1]
+
+
+def test_only_a_new_batch_wakes_the_loop() -> None:
+    bench = Bench()
+    for _ in range(100):
+        bench.put(b"small")
+    assert bench.wakes == 1
+
+
+def test_a_batch_is_due_after_linger_ms() -> None:
+    bench = Bench(linger_ms=20, partitions=2)
+    bench.put()
+    bench.clock.ms += 5
+    bench.put(partition=1)
+    assert bench.accumulator.close_due(bench.clock.ms) == 1_020
+    assert not bench.accumulator.ready_lanes()
+    assert bench.accumulator.close_due(1_020) == 1_025
+    assert bench.accumulator.ready_lanes() == [bench.topic.lanes[0]]
+    assert bench.accumulator.close_due(1_025) is None
+    assert bench.accumulator.ready_lanes() == bench.topic.lanes
+
+
+def test_memory_is_given_back_once() -> None:
+    bench = Bench(buffer_memory=40_000)
+    rooms: list[int] = []
+    bench.accumulator.on_room = lambda: rooms.append(bench.accumulator.free)
+    handles = [bench.put(bytes(12_000)) for _ in range(3)]
+    assert [handle is None for handle in handles] == [False, False, True]
+    assert bench.accumulator.free == 40_000 - 2 * 16_384
+    assert len(bench.lane.queue) == 2, "without memory nothing waits for company"
+    [first, second] = bench.accumulator.incomplete
+    before = bench.accumulator.releases
+    bench.accumulator.done(first)
+    bench.accumulator.done(first)
+    assert (bench.accumulator.free, bench.accumulator.releases) == (40_000 - 16_384, before + 1)
+    assert bench.put(bytes(12_000)) is not None
+    bench.accumulator.done(second)
+    assert rooms
+
+
+def test_a_batch_size_beyond_all_memory_still_lets_records_through() -> None:
+    bench = Bench(buffer_memory=4_000, batch_size=16_384)
+    assert bench.put(bytes(1_000)) is not None
+    assert bench.accumulator.free >= 0
+
+
+def test_a_record_that_can_never_fit_is_refused() -> None:
+    bench = Bench(buffer_memory=50_000, max_request_size=60_000)
+    with pytest.raises(RecordTooLarge, match=r"max\.request\.size"):
+        bench.put(bytes(60_000))
+    with pytest.raises(RecordTooLarge, match=r"buffer\.memory"):
+        bench.put(bytes(52_000))
+    assert bench.accumulator.free == 50_000
+
+
+@pytest.mark.parametrize("value", ["text", 5, [1]])
+def test_what_cannot_be_encoded_leaves_nothing_behind(value: object) -> None:
+    bench = Bench()
+    for before in (0, 1):
+        with pytest.raises((TypeError, ValueError)):
+            bench.put(value)  # type: ignore[arg-type]
+        assert len(bench.accumulator.incomplete) == before
+        assert bench.put(b"good") is not None
+    assert bench.accumulator.free == bench.accumulator.memory - 16_384
+    [batch] = bench.accumulator.incomplete
+    assert batch.count == 2
+
+
+def test_flush_lets_everything_go() -> None:
+    bench = Bench(partitions=3)
+    for partition in range(3):
+        bench.put(partition=partition)
+    assert len(bench.accumulator.flush()) == 3
+    assert all(lane.open is None for lane in bench.topic.lanes)
+    assert bench.accumulator.ready_lanes() == bench.topic.lanes
+
+
+def test_after_the_end_no_batch_is_begun() -> None:
+    bench = Bench()
+    bench.put()
+    assert len(bench.accumulator.shut("it is over")) == 1
+    with pytest.raises(IllegalState, match="it is over"):
+        bench.put()
+
+
+def test_what_was_begun_long_ago_is_expired() -> None:
+    bench = Bench(partitions=2)
+    bench.put()
+    bench.clock.ms += 10
+    bench.put(partition=1)
+    expired, next_ms = bench.accumulator.expired(1_000)
+    assert [batch.lane.partition for batch in expired] == [0]
+    assert next_ms == 1_010
+    assert bench.accumulator.expired(999) == ([], 1_000)
