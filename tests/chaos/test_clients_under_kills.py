@@ -85,7 +85,7 @@ class Town:
     def progress(self) -> list[int]:
         """What grows while all is well; in one group at least, as a rebalance takes its time."""
         return [
-            *(writer.acknowledged for writer in self.writers),
+            *(writer.acknowledged for writer in (*self.writers, *self.gamblers)),
             len(self.bookkeeper.committed),
             sum(reading.commits for reading in self.readings.values()),
         ]

@@ -141,13 +141,15 @@ async def no_poll_returns_more_than_it_may(bootstrap: str) -> None:
 async def partitions_take_turns(bootstrap: str) -> None:
     topic = topic_of(bootstrap, "turns", partitions=3)
     for partition in range(3):
-        produce(bootstrap, topic, numbered(1_000), partition, **{"batch.num.messages": 100})
-    async with reader(bootstrap, max_poll_records=100) as consumer:
+        produce(bootstrap, topic, numbered(5_000), partition, **{"batch.num.messages": 100})
+    async with reader(bootstrap) as consumer:
         consumer.assign([(topic, partition) for partition in range(3)])
-        await consumer.poll(WAIT_SECONDS)
-        turns = [{record.partition for record in await consumer.poll(WAIT_SECONDS)} for _ in range(6)]
-        assert set.union(*turns) == {0, 1, 2}
-        assert len(await read(consumer, 2_300)) == 2_300
+        records: list[ConsumerRecord] = []
+        for _ in range(9):
+            records += await consumer.poll(WAIT_SECONDS)
+        # All have had a turn before the first is read to its end.
+        assert {record.partition for record in records} == {0, 1, 2}
+        await read(consumer, 15_000 - len(records))
 
 
 @case

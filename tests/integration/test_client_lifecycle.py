@@ -3,8 +3,6 @@
 import asyncio
 import os
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
@@ -16,16 +14,6 @@ from tests.clients.scripts import run_script
 STARTUP_SECONDS = 4.0
 """What Python and our imports take on a busy machine, at most."""
 EXIT_SECONDS = 5.0
-
-
-@contextmanager
-def stopped(broker: BrokerProcess) -> Iterator[None]:
-    """The broker does not answer, and is not dead."""
-    os.kill(broker.pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(broker.pid, signal.SIGCONT)
 
 
 def values_in(broker: BrokerProcess, topic: str) -> list[bytes]:
@@ -150,6 +138,31 @@ def test_a_dropped_producer_sends_what_it_has(broker: BrokerProcess, end: str) -
     ending.check_quiet()
     assert ending.seconds < STARTUP_SECONDS + EXIT_SECONDS
     assert sorted(map(int, values_in(broker, topic))) == list(range(3_000))
+
+
+def test_asyncio_clients_that_are_dropped_send_what_they_have(broker: BrokerProcess) -> None:
+    topic = topic_of(broker.bootstrap, "dropped-aio")
+    ending = run_script(
+        """
+        async def main():
+            asyncio.get_running_loop().slow_callback_duration = 60
+            for number in range(3):
+                producer = aio.Producer(bootstrap, linger_ms=10)
+                handle = await producer.send(topic, b"%d" % number)
+                consumer = aio.Consumer(bootstrap, auto_offset_reset="earliest")
+                consumer.assign([(topic, 0)])
+                await consumer.poll(0.01)
+                del producer, consumer
+                gc.collect()
+                await handle
+        asyncio.run(main())
+        """,
+        broker.bootstrap,
+        topic,
+    )
+    ending.check_quiet(warnings=3)
+    assert ending.errors.count("a consumer was not closed") == 3
+    assert values_in(broker, topic) == [b"0", b"1", b"2"]
 
 
 def test_the_thread_of_a_dropped_client_ends(broker: BrokerProcess) -> None:
@@ -293,57 +306,11 @@ def test_a_child_of_multiprocessing_ends_and_the_parent_goes_on(broker: BrokerPr
 # Interrupts
 
 
-WAITS = {
-    "send": """
-        producer = Producer(bootstrap, buffer_memory=65_536)
-        producer.send(topic, b"known").result()
-        stop_broker()
-        def wait():
-            while True:
-                producer.send(topic, bytes(10_000))
-        client = producer
-    """,
-    "flush": """
-        client = Producer(bootstrap)
-        client.send(topic, b"known").result()
-        stop_broker()
-        client.send(topic, b"waits")
-        wait = client.flush
-    """,
-    "result": """
-        client = Producer(bootstrap)
-        client.send(topic, b"known").result()
-        stop_broker()
-        wait = client.send(topic, b"waits").result
-    """,
-    "poll": """
-        client = Consumer(bootstrap, group_id=topic)
-        client.subscribe([topic])
-        client.poll(0.5)
-        stop_broker()
-        wait = lambda: client.poll(60)
-    """,
-    "commit": """
-        client = Consumer(bootstrap, group_id=topic)
-        client.subscribe([topic])
-        while not client.assignment():
-            client.poll(0.2)
-        client.position((topic, 0))
-        stop_broker()
-        wait = lambda: client.commit({(topic, 0): 0})
-    """,
-}
-
-
-@pytest.mark.parametrize("wait", WAITS)
-def test_an_interrupt_ends_a_call_that_waits(broker: BrokerProcess, wait: str) -> None:
-    topic = topic_of(broker.bootstrap, "interrupted")
-    lines = [line.removeprefix("        ") for line in WAITS[wait].splitlines()]
-    script = """
+INTERRUPTED = """
 def stop_broker():
     os.kill(int(sys.argv[3]), signal.SIGSTOP)
 
-def interrupt():
+def interrupt(sent):
     # Once the main thread is where it waits for the client.
     main = threading.main_thread().ident
     def stack():
@@ -353,29 +320,65 @@ def interrupt():
             frame = frame.f_back
     while not {"wait", "wait_in_thread"} & set(stack()):
         time.sleep(0.01)
-    time.sleep(0.3)
+    time.sleep(0.05)
     sent.append(time.monotonic())
     os.kill(os.getpid(), signal.SIGINT)
 
-sent = []
-""" + "\n".join(lines)
-    script += """
-threading.Thread(target=interrupt, daemon=True).start()
-try:
-    wait()
-    print("not interrupted")
-except KeyboardInterrupt:
-    print(time.monotonic() - sent[0] < 0.5)
-start = time.monotonic()
-client.close(0.5)
-print(time.monotonic() - start < 3)
-"""
+def check_interrupted(wait):
+    sent = []
+    threading.Thread(target=interrupt, args=(sent,), daemon=True).start()
     try:
-        ending = run_script(script, broker.bootstrap, topic, str(broker.pid))
+        wait()
+        print("not interrupted")
+    except KeyboardInterrupt:
+        print(time.monotonic() - sent[0] < 0.5)
+
+def check_closed(client):
+    start = time.monotonic()
+    client.close(0.5)
+    print(time.monotonic() - start < 3)
+"""
+
+PRODUCER_WAITS = """
+producer = Producer(bootstrap, buffer_memory=65_536)
+producer.send(topic, b"known").result()
+stop_broker()
+handle = producer.send(topic, b"waits")
+check_interrupted(handle.result)
+check_interrupted(producer.flush)
+def send():
+    while True:
+        producer.send(topic, bytes(10_000))
+check_interrupted(send)
+check_interrupted(lambda: producer.send_many(topic, [bytes(10_000)] * 10))
+check_interrupted(lambda: producer.send("a topic that nobody knows yet", b""))
+check_closed(producer)
+"""
+
+CONSUMER_WAITS = """
+consumer = Consumer(bootstrap, group_id=topic)
+consumer.subscribe([topic])
+while not consumer.assignment():
+    consumer.poll(0.2)
+consumer.position((topic, 0))
+stop_broker()
+check_interrupted(lambda: consumer.commit({(topic, 0): 0}))
+check_interrupted(lambda: consumer.poll(60))
+check_interrupted(lambda: consumer.committed([(topic, 0)]))
+check_interrupted(lambda: next(iter(consumer)))
+check_closed(consumer)
+"""
+
+
+@pytest.mark.parametrize(("waits", "count"), [(PRODUCER_WAITS, 5), (CONSUMER_WAITS, 4)], ids=["producer", "consumer"])
+def test_an_interrupt_ends_a_call_that_waits(broker: BrokerProcess, waits: str, count: int) -> None:
+    topic = topic_of(broker.bootstrap, "interrupted")
+    try:
+        ending = run_script(INTERRUPTED + waits, broker.bootstrap, topic, str(broker.pid))
     finally:
         os.kill(broker.pid, signal.SIGCONT)
     ending.check_quiet(warnings=1)
-    assert ending.said == ["True", "True"]
+    assert ending.said == ["True"] * (count + 1)
 
 
 def test_an_interrupt_inside_a_with_block_is_not_held_up_by_its_end(broker: BrokerProcess) -> None:
@@ -383,16 +386,23 @@ def test_an_interrupt_inside_a_with_block_is_not_held_up_by_its_end(broker: Brok
     try:
         ending = run_script(
             """
+            from penstock.client.blocking import client
+            from penstock.client.producer import producer as inner
+
+            client.FAREWELL_SECONDS = inner.INTERRUPTED_SECONDS = 0.5
             start = 0
             try:
-                with Producer(bootstrap) as producer:
+                with Producer(bootstrap, transactional_id=topic) as owner, Producer(bootstrap) as producer:
                     producer.send(topic, b"known").result()
-                    os.kill(int(sys.argv[3]), signal.SIGSTOP)
-                    producer.send(topic, b"waits")
-                    start = time.monotonic()
-                    raise KeyboardInterrupt
+                    owner.init_transactions()
+                    with owner.transaction():
+                        owner.send(topic, b"sent").result()
+                        os.kill(int(sys.argv[3]), signal.SIGSTOP)
+                        producer.send(topic, b"waits")
+                        start = time.monotonic()
+                        raise KeyboardInterrupt
             except KeyboardInterrupt:
-                print(time.monotonic() - start < 6)
+                print(time.monotonic() - start < 3)
             """,
             broker.bootstrap,
             topic,
@@ -400,5 +410,5 @@ def test_an_interrupt_inside_a_with_block_is_not_held_up_by_its_end(broker: Brok
         )
     finally:
         os.kill(broker.pid, signal.SIGCONT)
-    ending.check_quiet(warnings=1)
+    ending.check_quiet(warnings=3)
     assert ending.said == ["True"]

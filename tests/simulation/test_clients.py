@@ -12,7 +12,7 @@ import pytest
 from penstock.client.cluster import Cluster
 from penstock.client.consumer import classic_membership, fetched, next_membership
 from penstock.client.consumer.subscription import Subscriptions
-from penstock.client.errors import Disconnected, KafkaError
+from penstock.client.errors import Disconnected, KafkaError, TimedOut
 from penstock.client.producer.accumulator import Accumulator
 from penstock.client.producer.outcome import Outcomes
 from penstock.client.producer.transactions import Transactions
@@ -59,7 +59,7 @@ def test_a_producer_that_renumbers_after_a_lost_answer_is_caught(monkeypatch: py
     can_retry = Outcomes._can_retry
 
     def renumber(self: Outcomes, lane: Any, batch: Any, error: KafkaError) -> bool:
-        if isinstance(error, Disconnected) and not self._is_transactional:
+        if isinstance(error, Disconnected | TimedOut) and not self._is_transactional:
             lane.needs_new_epoch = True
         return can_retry(self, lane, batch, error)
 

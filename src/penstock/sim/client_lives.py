@@ -2,8 +2,8 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 from penstock.sim.checkers import CheckFailed
 from penstock.sim.incarnation import CURRENT
@@ -27,10 +27,6 @@ NETWORK_OPTIONS: dict[str, Any] = {
 }
 
 
-class Closable(Protocol):
-    def close(self, timeout: float = ..., /) -> Awaitable[None]: ...
-
-
 class Life:
     """One process from its start to its end; whoever kills it says so to `die`."""
 
@@ -41,6 +37,11 @@ class Life:
         self.must_stop = False
         self.is_over = False
         self.pause_seconds = 0.0
+        """For how long it is to stand still; 0 again when that is over."""
+        self.listening_s = 0.0
+        """What a rebalance listener took of the call under way."""
+        self.before_answer: Callable[[], None] = lambda: None
+        """Called when an answer is on its way whose loss would do most."""
 
     async def run(self) -> None:
         await self.live()
@@ -59,19 +60,19 @@ class Life:
         return asyncio.get_running_loop().time()
 
     async def close(self, client: Any, seconds: float | None = None) -> None:
-        """Close a client, and see that it keeps to its time."""
+        """Close a client, and see that it keeps to its time, but for what its listener takes."""
         seconds = self.chance.choice(CLOSE_SECONDS) if seconds is None else seconds
-        began_s = self.now_s
+        began_s, self.listening_s = self.now_s, 0.0
         await client.close(timeout=seconds)
-        took_s = self.now_s - began_s
+        took_s = self.now_s - began_s - self.listening_s
         if took_s > seconds + CLOSE_SLACK_SECONDS:
             raise CheckFailed(f"{self.name}: close({seconds}) of {type(client).__name__} took {took_s:.3f} s")
 
     async def stand_still(self) -> None:
         """The user's code computes, or waits for something else."""
         if self.pause_seconds:
-            seconds, self.pause_seconds = self.pause_seconds, 0.0
-            await asyncio.sleep(seconds)
+            await asyncio.sleep(self.pause_seconds)
+            self.pause_seconds = 0.0
 
     async def _check_tasks(self) -> None:
         """Closed clients leave nothing behind that runs."""

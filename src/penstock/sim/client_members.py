@@ -19,7 +19,7 @@ from penstock.world.world import World
 
 API_SECONDS = 3.0
 POLL_SLACK_SECONDS = 0.1
-POLL_INTERVAL_SECONDS = 6.0
+POLL_INTERVAL_SECONDS = 4.0
 MADE = b"made|"
 
 CLASSIC: dict[str, Any] = {"session.timeout.ms": 3_000, "heartbeat.interval.ms": 400}
@@ -47,7 +47,6 @@ class Reading:
         self._group = group
         self._book = group.book
         self._sends = sends
-        self._listening_s = 0.0
         self.commits_when_revoked = chance.random() < 0.5
         self.consumer = Consumer(
             BOOTSTRAP,
@@ -71,9 +70,9 @@ class Reading:
 
     async def poll(self, seconds: float) -> list[Any]:
         """Within its time, but for what the listener takes."""
-        began_s, self._listening_s = self._life.now_s, 0.0
+        began_s, self._life.listening_s = self._life.now_s, 0.0
         records = await self.consumer.poll(seconds)
-        took_s = self._life.now_s - began_s - self._listening_s
+        took_s = self._life.now_s - began_s - self._life.listening_s
         if took_s > seconds + POLL_SLACK_SECONDS:
             raise CheckFailed(f"{self._life.name}: poll({seconds}) took {took_s:.3f} s")
         for record in records:
@@ -106,7 +105,7 @@ class Reading:
             await self.commit()
         for partition in partitions:
             self._book.give_up(self._life.name, partition)
-        self._listening_s += self._life.now_s - began_s
+        self._life.listening_s += self._life.now_s - began_s
 
     def on_partitions_lost(self, partitions: Collection[TopicPartition]) -> None:
         self._book.lose(self._life.name, partitions)

@@ -12,7 +12,7 @@ from penstock.sim.checkers import CheckFailed
 from penstock.sim.client_books import Fate, SendBook, check_once
 from penstock.sim.client_lives import Life
 from penstock.sim.client_logs import PartitionLog, read_committed_offsets
-from penstock.sim.client_members import MADE, Group, Make, Member, Processor, all_groups
+from penstock.sim.client_members import MADE, POLL_INTERVAL_SECONDS, Group, Make, Member, Processor, all_groups
 from penstock.sim.client_transactors import TransactionalWriter, Transactor
 from penstock.sim.client_writers import LEDGER, PARTITIONS, PLAIN, PlainWriter
 from penstock.sim.clients import Connector, create_topic
@@ -27,13 +27,14 @@ BROKER, ADMIN = "broker", "admin"
 PORT = 9092
 STEPS = 20
 LATE_US = (50_000, 900_000)
+LOST_ANSWERS = 0.02
 SLOW_BYTES_PER_SECOND = 3_000
 HOUR_MS = 3_600_000
 ENDING_SECONDS = 60.0
 SETTLING_SECONDS = 30.0
 LIMIT_MS = 10 * 60_000
 WRITING_ROLES = 3
-"""The first roles: those that do not read."""
+"""The first roles: those that do not read. The processors come next."""
 CALM_CHANGES = 5
 
 
@@ -100,6 +101,7 @@ class _Scenario:
         self.groups = all_groups(self._chance)
         self.crashes = 0
         self._started = 0
+        self._is_stormy = False
         self._logs = {
             (topic, index): PartitionLog((topic, index))
             for topic, count in PARTITIONS.items()
@@ -134,16 +136,21 @@ class _Scenario:
             (10, self._start_somebody),
             (3, self._let_stop),
             (5, self._kill_somebody),
-            (4, self._pause_somebody),
+            (3, self._pause_somebody),
+            (3, self._pause_processor),
             (10, self._disturb_link),
             (2, self._calm),
             (1, self._set_clock),
             (3, self._arm_crash),
         ]
         weights = [weight for weight, _ in actions]
+        self._is_stormy = True
         for _ in range(STEPS):
             await self._pass(self._chance.random() * 1.2)
             self._chance.choices(actions, weights)[0][1]()
+        self._is_stormy = False
+        # What was ordered for later comes first.
+        await self._pass(0.1)
         self._calm()
         # A crash that was ordered and has not come yet would come at the next write.
         self._simulation.machine(BROKER).file_system.faults.call_off()
@@ -171,6 +178,7 @@ class _Scenario:
         for other in [role.lives[each] for each in role.living if role.has_rivals]:
             assert isinstance(other, TransactionalWriter)
             other.has_rival = True
+        life.before_answer = partial(self._lose_answer, host)
         role.lives[host] = life
         role.running[host] = self._simulation.spawn(host, life.run())
 
@@ -197,6 +205,14 @@ class _Scenario:
         if picked := self._pick():
             picked[0].lives[picked[1]].pause_seconds = self._chance.random() * 9
 
+    def _pause_processor(self) -> None:
+        """Long enough for its group to go on without it, and then it wants to commit what it has read."""
+        role = self._roles[WRITING_ROLES]
+        if role.living:
+            role.lives[self._chance.choice(role.living)].pause_seconds = (
+                POLL_INTERVAL_SECONDS + self._chance.random() * 3
+            )
+
     def _disturb_link(self) -> None:
         picked = self._pick()
         if picked is None:
@@ -221,6 +237,18 @@ class _Scenario:
                 network.link(BROKER, host).latency_us = LATE_US
         if self._chance.random() < 0.5:
             self._simulation.loop.call_later(self._chance.random() * 4, self._calm_link, host)
+
+    def _lose_answer(self, host: str) -> None:
+        """Cut a host off in the moment in which it waits to hear that something was done."""
+        if not self._is_stormy or self._chance.random() > LOST_ANSWERS:
+            return
+        loop, network = self._simulation.loop, self._simulation.network
+        moment_s = self._chance.random() * self._chance.choice((0.005, 0.06))
+        if self._chance.random() < 0.5:
+            loop.call_later(moment_s, network.reset, BROKER, host)
+        else:
+            loop.call_later(moment_s, partial(network.partition, BROKER, host, one_way=True))
+            loop.call_later(moment_s + self._chance.random() * 3, self._calm_link, host)
 
     def _calm_link(self, host: str) -> None:
         network = self._simulation.network
@@ -294,6 +322,8 @@ class _Scenario:
                 self._start_life(role, role.free[0])
         logs = await self._read_logs(connector)
         reasons = [f"{one} has open transactions" for one, log in logs.items() if not log.is_settled]
+        lives = [role.lives[host] for role in self._roles for host in role.living]
+        reasons += [f"{life.name} stands still" for life in lives if life.pause_seconds]
         for group in self.groups:
             book, partitions = group.book, [one for one in logs if one[0] in group.topics]
             owners = book.owners()

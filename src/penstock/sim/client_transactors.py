@@ -56,6 +56,7 @@ class TransactionalWriter(Writer):
     async def commit(self, producer: Producer, transaction: Transaction) -> bool:
         """Whether it is committed; if not, it is aborted."""
         transaction.ask()
+        self.before_answer()
         try:
             await self._insist(producer.commit_transaction)
         except KafkaError:

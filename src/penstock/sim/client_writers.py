@@ -73,6 +73,7 @@ class Writer(Life):
             raise
         self._check_block(began_s)
         self.book.accept(one, self.now_s + DELIVERY_SECONDS + SLACK_SECONDS)
+        self.before_answer()
         return one
 
     def _resolve(self, one: Sent, metadata: RecordMetadata | None, error: KafkaError | None) -> None:
@@ -138,6 +139,7 @@ class PlainWriter(Writer):
             raise
         for one in many:
             self.book.accept(one, self.now_s + DELIVERY_SECONDS + SLACK_SECONDS)
+        self.before_answer()
         bulks.append(asyncio.create_task(self._await_many(handle, many)))
 
     async def _await_many(self, handle: Any, many: list[Sent]) -> None:

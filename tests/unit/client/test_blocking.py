@@ -17,7 +17,7 @@ INSIDE = {
     "wait_for_room",
     "now_ms",
     "commit_or_abort",
-    "abort_if_possible",
+    "abort_after",
     "forked",
 }
 """What the blocking producer uses of the other."""

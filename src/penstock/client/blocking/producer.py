@@ -138,8 +138,8 @@ class Producer(BlockingClient[AsyncProducer]):
         self.begin_transaction()
         try:
             yield
-        except BaseException:
-            self._portal.call(self._client.abort_if_possible())
+        except BaseException as error:
+            self._portal.call(self._client.abort_after(error))
             raise
         self._portal.call(self._client.commit_or_abort())
 

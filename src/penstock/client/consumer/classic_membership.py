@@ -65,7 +65,8 @@ class ClassicMembership:
         cluster.listeners.append(lambda view: self._look())
 
     def group_metadata(self) -> GroupMetadata:
-        return self._standing.metadata()
+        standing = self._standing
+        return standing.shown if standing.shown and self._subscriptions.is_group_managed else standing.metadata()
 
     def polled(self, now_ms: int) -> None:
         self._watch.polled(now_ms)

@@ -3,9 +3,11 @@
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import islice
 from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
+from penstock.client.cluster import NO_EPOCH
 from penstock.client.consumer.subscription import PartitionState, Position
 from penstock.client.errors import CorruptRecord, KafkaError, SerializationFailed
 from penstock.client.types import TopicPartition
@@ -25,6 +27,9 @@ Transform: TypeAlias = Callable[[list[ConsumerRecord]], tuple[list[ConsumerRecor
 """Deserializes; gives the records before the first that fails, and its failure."""
 
 _offset_of = itemgetter(ConsumerRecord._fields.index("offset"))
+DECODED_TOGETHER = 1_000
+"""Small batches are decoded together up to so many records: each step costs as much as some records."""
+
 _MAGIC_AT = 16
 _LENGTH_AT = 8
 _OVERHEAD = BATCH_LENGTH_OVERHEAD
@@ -42,7 +47,7 @@ class Reading(NamedTuple):
 class Answer:
     """The bytes of one fetch: whole batches. Which of them count is found out when the first is read."""
 
-    __slots__ = ("_aborted", "_data", "_starts", "batches", "end", "fault", "size")
+    __slots__ = ("_aborted", "_data", "_starts", "batches", "end", "fault", "read_bytes", "size")
 
     def __init__(
         self, data: Buffer, starts: list[int], end: Position, aborted: Sequence[AbortedTransaction] | None
@@ -51,6 +56,8 @@ class Answer:
         self._starts = starts
         self._aborted = aborted
         self.size = starts[-1]
+        self.read_bytes = 0
+        """Up to here it does not count as unread any more."""
         self.end = end
         """Where to go on once all of this is read: past the last batch, whether it counts or not."""
         self.batches: deque[BatchView] | None = None
@@ -106,8 +113,8 @@ class Backlog:
 
     __slots__ = (
         "_answers",
-        "_batch",
         "_is_cut_short",
+        "_opened",
         "_records",
         "_taken",
         "failure",
@@ -135,7 +142,8 @@ class Backlog:
         """Comes after all that is here."""
         self.retry_at_ms = 0.0
         self._answers: deque[Answer] = deque()
-        self._batch: BatchView | None = None
+        self._opened = 0
+        """How many batches of the first answer the records are of."""
         self._records: list[ConsumerRecord] = []
         self._taken = 0
         self._is_cut_short = False
@@ -147,7 +155,7 @@ class Backlog:
 
     @property
     def is_in_batch(self) -> bool:
-        """Whether the rest of a batch is decoded and waits to be taken."""
+        """Whether something is decoded already, and waits to be taken."""
         return bool(self._records)
 
     @property
@@ -179,7 +187,7 @@ class Backlog:
                 if taken and not self._next_fits(room):
                     break
                 try:
-                    if not self._open_batch(reading):
+                    if not self._open_batches(reading):
                         break
                 except KafkaError:
                     if taken:
@@ -189,10 +197,10 @@ class Backlog:
             if start + room < len(self._records):
                 self._taken = start + room
                 chosen = self._records[start : self._taken]
-                self._move(_after(chosen[-1], self._batch))
+                self._move(_after(chosen[-1]))
             else:
                 chosen = self._records[start:] if start else self._records
-                self._finish_batch()
+                self._finish_records()
             if taken:
                 taken += chosen
             else:
@@ -201,6 +209,7 @@ class Backlog:
 
     def peek_batches(self, reading: Reading) -> list[BatchView]:
         """All batches that are to be read, the first perhaps from its middle; a fault when there are none before it."""
+        self._forget_records()
         batches: list[BatchView] = []
         for answer in self._answers:
             batches += answer.open(self.partition, reading, self.position.offset)
@@ -212,7 +221,6 @@ class Backlog:
 
     def skip_batches(self, count: int) -> None:
         """So many of the batches that `peek_batches` gave count as consumed, and all that does not count after them."""
-        self._records = []
         while self._answers:
             answer = self._answers[0]
             if answer.batches is None:
@@ -230,8 +238,8 @@ class Backlog:
         batches = self._answers[0].batches if self._answers else None
         return batches is not None and len(batches) > 0 and batches[0].record_count <= room
 
-    def _open_batch(self, reading: Reading) -> bool:
-        """Decode the next batch that has records from the position on; False when there is none."""
+    def _open_batches(self, reading: Reading) -> bool:
+        """Decode the next batches that have records from the position on; False when there are none."""
         while self._answers:
             answer = self._answers[0]
             batches = answer.open(self.partition, reading, self.position.offset)
@@ -240,59 +248,79 @@ class Backlog:
                     raise answer.fault
                 self._finish_answer()
                 continue
-            batch = batches[0]
-            records = self._decode(batch)
+            records, opened = self._decode(batches)
             failure = None
             if reading.transform is not None:
                 records, failure = reading.transform(records)
                 if failure is not None and not records:
                     raise failure
-            self._count_as_read(answer, batch)
-            self._records, self._taken = records, 0
+            self._count_as_read(answer, batches[opened - 1])
+            self._records, self._taken, self._opened = records, 0, opened
             self._is_cut_short = failure is not None
             if records:
                 return True
-            self._finish_batch()
+            self._finish_records()
         return False
 
-    def _decode(self, batch: BatchView) -> list[ConsumerRecord]:
+    def _decode(self, batches: "deque[BatchView]") -> tuple[list[ConsumerRecord], int]:
+        """The records of the first batch, and of those behind it where they are small; how many batches."""
         offset = self.position.offset
+        first = batches[0]
         try:
-            records = batch.consumer_records(*self.partition)
+            records = first.consumer_records(*self.partition)
         except RecordsError as error:
-            raise corrupt(self.partition, max(batch.base_offset, offset), error) from error
+            raise corrupt(self.partition, max(first.base_offset, offset), error) from error
         if records and _offset_of(records[0]) < offset:
             # A fetch begins with the whole batch that has the offset.
-            return records[bisect_left(records, offset, key=_offset_of) :]
-        return records
+            records = records[bisect_left(records, offset, key=_offset_of) :]
+        opened = 1
+        for batch in islice(batches, 1, None):
+            if len(records) + batch.record_count > DECODED_TOGETHER:
+                break
+            try:
+                records += batch.consumer_records(*self.partition)
+            except RecordsError:
+                # Told when its turn comes, as the first.
+                break
+            opened += 1
+        return records, opened
 
-    def _finish_batch(self) -> None:
-        """All that could be read of the open batch is taken."""
-        records, self._records = self._records, []
-        if self._is_cut_short:
-            # The batch stays: it is opened again at the record that failed, which raises its failure.
-            self._move(_after(records[-1], self._batch))
-            return
+    def _finish_records(self) -> None:
+        """All that could be read of the open batches is taken."""
         answer = self._answers[0]
         assert answer.batches is not None
-        batch = answer.batches.popleft()
+        if self._is_cut_short:
+            # What failed stays: its batch is opened again there, which raises the failure.
+            self._move(_after(self._records[-1]))
+            self._forget_records()
+            return
+        for _ in range(self._opened):
+            batch = answer.batches.popleft()
+        self._records, self._opened = [], 0
         if answer.batches or answer.fault is not None:
             self._move(Position(batch.next_offset, batch.partition_leader_epoch))
         else:
             self._finish_answer()
 
+    def _forget_records(self) -> None:
+        """Keep only the batches of what is decoded, as far as they are not read."""
+        if self._opened:
+            batches = self._answers[0].batches
+            while batches and batches[0].last_offset < self.position.offset:
+                batches.popleft()
+        self._records, self._opened = [], 0
+
     def _finish_answer(self) -> None:
         answer = self._answers.popleft()
-        self.unread_bytes -= answer.size
-        self._batch = None
+        self.unread_bytes -= answer.size - answer.read_bytes
         if answer.end.offset > self.position.offset:
             self._move(answer.end)
 
     def _count_as_read(self, answer: Answer, batch: BatchView) -> None:
-        if batch is not self._batch:
-            self._batch = batch
-            self.unread_bytes -= batch.size
-            answer.size -= batch.size
+        end = batch.start + batch.size
+        if end > answer.read_bytes:
+            self.unread_bytes -= end - answer.read_bytes
+            answer.read_bytes = end
 
     def _move(self, position: Position) -> None:
         self.position = self.state.position = position
@@ -306,9 +334,9 @@ def corrupt(partition: TopicPartition, offset: int, why: object) -> CorruptRecor
     return error
 
 
-def _after(record: ConsumerRecord, batch: BatchView | None) -> Position:
-    assert batch is not None, "records come from an open batch"
-    return Position(_offset_of(record) + 1, batch.partition_leader_epoch)
+def _after(record: ConsumerRecord) -> Position:
+    epoch = record.leader_epoch
+    return Position(record.offset + 1, NO_EPOCH if epoch is None else epoch)
 
 
 def _is_malformed(data: Buffer, start: int) -> bool:

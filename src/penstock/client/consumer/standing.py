@@ -29,6 +29,9 @@ class Standing:
     phase: Phase = Phase.OUT
     why_out: str = NOT_YET_IN
     """What to tell who wants to commit, where there is more to tell than that the group has gone on."""
+    shown: GroupMetadata | None = None
+    """Its last place in the group, kept when that is lost: offsets of what was read there must be refused, and those
+    of nobody in particular are not. Partitions change hands inside polls only, so what is read belongs to it."""
     on_refusal: Callable[[int, ErrorCode], None] = field(default=lambda generation, code: None)
     """Called when the coordinator does not know this generation's commits any more."""
 
@@ -41,6 +44,7 @@ class Standing:
         self.generation = generation
         self.phase = Phase.IN
         self.why_out = ""
+        self.shown = self.metadata()
 
     def leave(self, why: str = "", *, keeps_id: bool = False) -> None:
         """The generation is lost; the id may still be good to join with."""

@@ -32,6 +32,7 @@ logger = logging.getLogger("penstock.client")
 
 CLOSED = "the producer is closed"
 INTERRUPTED_SECONDS = 4.0
+"""How long it takes at most to leave a block that was interrupted."""
 
 
 class Producer:
@@ -243,8 +244,8 @@ class Producer:
         await self.begin_transaction()
         try:
             yield
-        except BaseException:
-            await self.abort_if_possible()
+        except BaseException as error:
+            await self.abort_after(error)
             raise
         await self.commit_or_abort()
 
@@ -257,10 +258,17 @@ class Producer:
                 await self.abort_transaction()
             raise
 
-    async def abort_if_possible(self) -> None:
-        """Abort, unless a fenced producer has nothing to say any more."""
-        if not self._transactions.is_fenced:
+    async def abort_after(self, error: BaseException) -> None:
+        """Abort, unless a fenced producer has nothing to say any more; who is interrupted need not wait for long."""
+        if self._transactions.is_fenced:
+            return
+        if isinstance(error, Exception):
             await self.abort_transaction()
+            return
+        try:
+            await self.abort_transaction(INTERRUPTED_SECONDS)
+        except KafkaError as failure:
+            logger.warning("the transaction was left to transaction.timeout.ms: %s", failure)
 
     async def hand_over_transaction(self) -> TransactionTicket:
         """Send everything and leave the transaction open for somebody else to commit with `commit_group`."""

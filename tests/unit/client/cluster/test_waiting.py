@@ -1,6 +1,7 @@
 """Pauses that grow, deadlines, and tasks that several wait for."""
 
 import asyncio
+import gc
 import random
 
 import pytest
@@ -92,4 +93,5 @@ def test_a_task_that_is_left_behind_says_nothing(caplog: pytest.LogCaptureFixtur
     loop.run_until_complete(main())
     loop.close()
     del loop
+    gc.collect()
     assert not caplog.records

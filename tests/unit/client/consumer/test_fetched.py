@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from penstock.client.consumer import fetched
 from penstock.client.consumer.deserializing import transform_for
 from penstock.client.consumer.fetched import Backlog, Reading
 from penstock.client.consumer.subscription import PartitionState, Position
@@ -48,6 +49,13 @@ def offsets(records: list[ConsumerRecord]) -> list[int]:
     return [record.offset for record in records]
 
 
+@pytest.fixture
+def one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No batches are small enough to be decoded together."""
+    monkeypatch.setattr(fetched, "DECODED_TOGETHER", 0)
+
+
+@pytest.mark.usefixtures("one_by_one")
 def test_batches_are_handed_out_in_slices_and_positions_follow() -> None:
     mine = backlog()
     size = mine.add(batch(0, 10) + batch(10, 10, epoch=6), None)
@@ -68,11 +76,41 @@ def test_batches_are_handed_out_in_slices_and_positions_follow() -> None:
     assert mine.take(1, PLAIN) == []
 
 
+@pytest.mark.usefixtures("one_by_one")
 def test_batches_that_fit_come_together() -> None:
     mine = backlog()
     mine.add(b"".join(batch(offset, 2) for offset in range(0, 10, 2)), None)
     assert offsets(mine.take(7, PLAIN)) == list(range(6))
     assert offsets(mine.take(7, PLAIN)) == list(range(6, 10))
+
+
+def test_small_batches_are_decoded_together_and_positions_follow() -> None:
+    mine = backlog(1)
+    size = mine.add(b"".join(batch(offset, 2, epoch=offset) for offset in range(0, 10, 2)), None)
+    assert offsets(mine.take(4, PLAIN)) == [1, 2, 3, 4]
+    assert mine.position == Position(5, 4)
+    assert mine.unread_bytes == 0
+    # The first three are read but for one record; what was decoded is decoded again elsewhere.
+    assert [each.base_offset for each in mine.peek_batches(PLAIN)] == [4, 6, 8]
+    assert offsets(mine.take(2, PLAIN)) == [5, 6]
+    assert [each.base_offset for each in mine.peek_batches(PLAIN)] == [6, 8]
+    mine.skip_batches(1)
+    assert mine.position == Position(8, 6)
+    assert offsets(mine.take(10, PLAIN)) == [8, 9]
+    assert mine.is_empty
+    assert size
+    assert mine.unread_bytes == 0
+
+
+def test_a_small_batch_that_cannot_be_decoded_does_not_spoil_those_before_it() -> None:
+    damaged = bytearray(batch(4, 2))
+    damaged[61] = 0x7F
+    mine = backlog()
+    mine.add(batch(0, 2) + batch(2, 2) + bytes(damaged), None)
+    reading = Reading(checks_crcs=False)
+    assert offsets(mine.take(10, reading)) == [0, 1, 2, 3]
+    with pytest.raises(CorruptRecord, match="offset 4"):
+        mine.take(10, reading)
 
 
 def test_a_record_says_where_it_comes_from() -> None:

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 
+from penstock.client.consumer import fetched
 from penstock.client.consumer.fetch_loop import FetchPlan, Obstacle
 from penstock.client.consumer.fetch_session import FetchSession
 from penstock.client.consumer.fetched import Reading
@@ -120,7 +121,8 @@ def test_fetching_goes_on_behind_what_is_at_hand() -> None:
     assert desk.asked() == {0: 10, 1: 0}
 
 
-def test_partitions_take_turns_batch_by_batch() -> None:
+def test_partitions_take_turns_batch_by_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetched, "DECODED_TOGETHER", 0)
     desk = Desk()
     desk.assign(ZERO, ONE)
     desk.fetch(data(0, batch(0, 4) + batch(4, 2)), data(1, batch(0, 4)))
