@@ -26,12 +26,14 @@ sim: $(STAMP)
 	$(BIN)/python -m penstock.sim --count $(or $(SEEDS),200)
 	$(BIN)/python -m penstock.sim --scenario groups --count $(or $(SEEDS),50)
 	$(BIN)/python -m penstock.sim --scenario transactions --count $(or $(SEEDS),50)
+	$(BIN)/python -m penstock.sim --scenario clients --count $(or $(SEEDS),50)
 
 soak: $(STAMP)
 	$(BIN)/python -m penstock.sim --count $(or $(SEEDS),2000)
 	$(BIN)/python -m penstock.sim --scenario metadata-storm --count $(or $(SEEDS),300)
 	$(BIN)/python -m penstock.sim --scenario groups --count $(or $(SEEDS),1000)
 	$(BIN)/python -m penstock.sim --scenario transactions --count $(or $(SEEDS),1000)
+	$(BIN)/python -m penstock.sim --scenario clients --count $(or $(SEEDS),1000)
 	PENSTOCK_SOAK=1 $(BIN)/python -m pytest -q tests/chaos tests/property/test_log_model.py tests/property/test_log_damage.py tests/property/test_transactions.py
 
 fuzz: $(STAMP)

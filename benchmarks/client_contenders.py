@@ -237,6 +237,7 @@ class Poll(_Reading):
         self.consumer.assign(self._places)
         self.consumer.seek_to_beginning()
         self.read()
+        self.consumer.unsubscribe()
 
     def read(self) -> None:
         left = self.wanted
@@ -266,6 +267,9 @@ class ConfluentConsume(_Reading):
                 "auto.offset.reset": "earliest",
                 "fetch.max.bytes": FETCH_BYTES,
                 "max.partition.fetch.bytes": PARTITION_FETCH_BYTES,
+                # Its own defaults would have it pause for a second whenever it is far enough ahead.
+                "queued.min.messages": 1_000_000,
+                "queued.max.messages.kbytes": 1_000_000,
                 "log_level": 0,
             }
         )
@@ -275,7 +279,8 @@ class ConfluentConsume(_Reading):
         self._consumer.assign([ConfluentPartition(self.settings.read_topic, index, 0) for index in indexes])
         left = self.wanted
         while left > 0:
-            left -= len(self._consumer.consume(MAX_POLL, 1.0))
+            # It waits for as many as it may give.
+            left -= len(self._consumer.consume(min(MAX_POLL, left), 1.0))
         self._consumer.unassign()
 
     def close(self) -> None:
@@ -300,6 +305,7 @@ class AioPoll(_Looped):
         left = settings.count // settings.partitions * settings.partitions
         while left > 0:
             left -= len(await self._consumer.poll(1.0))
+        await self._consumer.unsubscribe()
 
     async def stop(self) -> None:
         await self._consumer.close()
@@ -325,6 +331,7 @@ class AiokafkaGetmany(_Looped):
         while left > 0:
             found: dict[Any, list[Any]] = await self._consumer.getmany(timeout_ms=1_000, max_records=MAX_POLL)
             left -= sum(map(len, found.values()))
+        self._consumer.unsubscribe()
 
     async def stop(self) -> None:
         await self._consumer.stop()

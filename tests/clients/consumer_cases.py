@@ -664,3 +664,15 @@ async def a_pattern_finds_topics_that_come_later(bootstrap: str) -> None:
         assert consumer.assignment() == frozenset()
         with pytest.raises(IllegalState, match="nothing to poll"):
             await consumer.poll(0)
+
+
+@case
+async def a_seek_does_not_wait_for_a_fetch_that_waits_for_data(bootstrap: str) -> None:
+    topic = topic_of(bootstrap, "impatient")
+    produce(bootstrap, topic, numbered(5))
+    async with reader(bootstrap, fetch_max_wait_ms=WAIT_SECONDS * 1_200) as consumer:
+        consumer.assign([(topic, 0)])
+        await read(consumer, 5)
+        assert await consumer.poll(0.2) == []
+        consumer.seek_to_beginning()
+        assert values_of(await read(consumer, 5)) == numbered(5)

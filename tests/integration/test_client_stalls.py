@@ -59,10 +59,11 @@ def run_on_stopped(broker: BrokerProcess, script: str, topic: str) -> list[str]:
 # Memory
 
 
-def test_a_stalled_broker_does_not_fill_a_producers_memory(broker: BrokerProcess) -> None:
+@pytest.mark.parametrize("acks", ["all", 0])
+def test_a_stalled_broker_does_not_fill_a_producers_memory(broker: BrokerProcess, acks: object) -> None:
     topic = topic_of(broker.bootstrap, "stalled", 4)
     script = """
-producer = Producer(bootstrap, buffer_memory=8 << 20, max_block_ms=200)
+producer = Producer(bootstrap, buffer_memory=8 << 20, max_block_ms=200, acks={acks!r})
 producer.send_many(topic, [bytes(1_000)] * 10_000)
 producer.flush()
 before = resident()
@@ -70,6 +71,7 @@ stop_broker()
 taken = refused = 0
 start = time.monotonic()
 while refused < 5:
+    assert taken < 50_000
     try:
         producer.send(topic, bytes(1_000), partition=taken % 4)
         taken += 1
@@ -87,14 +89,15 @@ print(resident() - before)
 resume_broker()
 producer.flush(20)
 assert producer.metrics()["buffer-available-bytes"] == 8 << 20
-print(producer.send(topic, b"after").result(10).offset >= 0)
+print(producer.send(topic, b"after").exception(10))
 print(producer.metrics()["record-error-total"])
 """
-    taken, grown, went_on, failed = run_on_stopped(broker, script, topic)
-    assert 4_000 < int(taken) <= 8_500
+    taken, grown, went_on, failed = run_on_stopped(broker, script.replace("{acks!r}", repr(acks)), topic)
+    # Without acknowledgements some more is in the buffers of the sockets.
+    assert 4_000 < int(taken) <= (8_500 if acks else 20_000)
     # The memory for records, the requests that are under way, and what the allocator makes of it.
     assert int(grown) < 32 * MIB
-    assert (went_on, failed) == ("True", "0")
+    assert (went_on, failed) == ("None", "0")
 
 
 def test_a_slow_reader_does_not_fill_a_consumers_memory(broker: BrokerProcess) -> None:

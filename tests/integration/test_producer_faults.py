@@ -1,6 +1,8 @@
 """Our producer over a bad connection: refusals, lost and late answers, nonsense; order and number are kept."""
 
 import asyncio
+import os
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,8 @@ from tests.clients.faulty_proxy import Fault, FaultyProxy
 from tests.clients.producer_cases import read_all
 
 IN_FLIGHT = 5
+RANDOM_RECORDS = 300
+SEEDS = range(50 if os.environ.get("PENSTOCK_SOAK") == "1" else 1)
 ALONE: dict[str, Any] = {"batch_size": 1, "linger_ms": 0, "retry_backoff_ms": 20, "reconnect_backoff_ms": 10}
 """Each record is a batch, and each batch a request."""
 
@@ -162,6 +166,44 @@ def test_after_a_record_was_given_up_the_next_ones_are_there_once(broker: Broker
     asyncio.run(main())
     # The broker did what it was asked first, and its answers did not come back.
     assert numbers_in(broker, topic) == [0, 1, 3, 4, 5]
+
+
+@pytest.mark.parametrize("delivery_timeout_ms", [120_000, 400])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_faults_at_random_double_nothing_and_keep_the_order(
+    broker: BrokerProcess, proxy: FaultyProxy, seed: int, delivery_timeout_ms: int
+) -> None:
+    """With little time for each record some are given up, and those after them still come in order."""
+    topic = topic_of(broker.bootstrap, "random", 3)
+    chance = random.Random(seed)
+
+    async def main() -> list[tuple[int, int, int]]:
+        """Number, partition and offset of what was acknowledged."""
+        options = {**ALONE, "batch_size": 1_000, "request_timeout_ms": 200, "delivery_timeout_ms": delivery_timeout_ms}
+        async with Producer(broker.bootstrap, **options) as producer:
+            await producer.send(topic, b"%-200d" % 0, partition=0)
+            strike(proxy, {n: chance.choice(list(Fault)) for n in range(1, 3_000) if chance.random() < 0.15})
+            handles = []
+            for number in range(1, RANDOM_RECORDS):
+                place = chance.randrange(3)
+                handles.append((number, await producer.send(topic, b"%-200d" % number, partition=place)))
+                if chance.random() < 0.05:
+                    await asyncio.sleep(0.01)
+            await producer.flush()
+            metadata = [(number, handle.result()) for number, handle in handles if handle.exception() is None]
+            return [(number, each.partition, each.offset) for number, each in metadata]
+
+    acknowledged = asyncio.run(main())
+    if delivery_timeout_ms > 1_000:
+        assert len(acknowledged) == RANDOM_RECORDS - 1
+    logs: dict[int, list[int]] = {0: [], 1: [], 2: []}
+    for record in asyncio.run(read_all(broker.bootstrap, topic)):
+        logs[record.partition].append(int(record.value or b""))
+    for log in logs.values():
+        assert log == sorted(set(log)), "doubled, or out of order"
+    for number, partition, offset in acknowledged:
+        assert number in logs[partition]
+        assert offset < 0 or logs[partition][offset] == number
 
 
 def test_a_transaction_over_a_bad_connection_is_whole(broker: BrokerProcess, proxy: FaultyProxy) -> None:

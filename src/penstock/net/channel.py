@@ -3,6 +3,7 @@
 import asyncio
 import socket
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -41,6 +42,10 @@ class Channel(asyncio.BufferedProtocol):
         self._calls: deque[_Call] = deque()
         self._next_correlation_id = 0
         self._transport: asyncio.Transport | None = None
+        self.is_congested = False
+        """Whether the other side takes its time, so that what is written stays in memory here."""
+        self.on_drained: Callable[[], None] | None = None
+        """Called once, when that is over."""
 
     @classmethod
     async def connect(cls, net: Net, host: str, port: int, client_id: str | None = "penstock") -> "Channel":
@@ -81,8 +86,18 @@ class Channel(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
 
+    def pause_writing(self) -> None:
+        self.is_congested = True
+
+    def resume_writing(self) -> None:
+        self.is_congested = False
+        tell, self.on_drained = self.on_drained, None
+        if tell is not None:
+            tell()
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
+        self.resume_writing()
         for call in self._calls:
             if not call.answer.done():
                 call.answer.set_exception(ChannelClosed(str(exc or "closed by the other side")))

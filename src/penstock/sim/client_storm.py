@@ -27,6 +27,8 @@ BROKER, ADMIN = "broker", "admin"
 PORT = 9092
 STEPS = 20
 LATE_US = (50_000, 900_000)
+MAX_MESSAGE_BYTES = "1000"
+"""Less than some batches have, so that they are sent in two."""
 LOST_ANSWERS = 0.02
 SLOW_BYTES_PER_SECOND = 3_000
 HOUR_MS = 3_600_000
@@ -119,7 +121,7 @@ class _Scenario:
         self._start_broker()
         connector = Connector(self._simulation.world(ADMIN), BROKER, PORT)
         for topic, partitions in PARTITIONS.items():
-            await self._ask(create_topic(connector, topic, partitions))
+            await self._ask(create_topic(connector, topic, partitions, {"max.message.bytes": MAX_MESSAGE_BYTES}))
         for role in self._roles:
             for host in role.free[: 1 if role.has_rivals else 2]:
                 self._start_life(role, host)
@@ -145,8 +147,10 @@ class _Scenario:
         ]
         weights = [weight for weight, _ in actions]
         self._is_stormy = True
-        for _ in range(STEPS):
+        for step in range(STEPS):
             await self._pass(self._chance.random() * 1.2)
+            if step == STEPS // 2:
+                self._arm_crash()
             self._chance.choices(actions, weights)[0][1]()
         self._is_stormy = False
         # What was ordered for later comes first.

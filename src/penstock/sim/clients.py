@@ -1,11 +1,12 @@
 """Clients of a simulated cluster, on raw requests: an idempotent producer that retries, and a reader."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from penstock.model.errors import ErrorCode
 from penstock.net.channel import Channel, ChannelClosed
-from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from penstock.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from penstock.protocol.messages.init_producer_id import InitProducerIdRequest
 from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -47,8 +48,16 @@ class Connector:
             self._channel = None
 
 
-async def create_topic(connector: Connector, name: str, partitions: int) -> None:
-    topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, assignments=[], configs=[])
+async def create_topic(
+    connector: Connector, name: str, partitions: int, configs: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    topic = CreatableTopic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=1,
+        assignments=[],
+        configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
+    )
     while True:
         response = await connector.call(CreateTopicsRequest(topics=[topic]), 7)
         if response.topics[0].error_code in (NONE, ALREADY_THERE):  # type: ignore[attr-defined]

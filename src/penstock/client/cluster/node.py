@@ -1,7 +1,7 @@
 """One broker as a client sees it: its connection, opened when needed, and the versions it speaks."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -123,6 +123,14 @@ class Node:
             channel.send_without_answer(request, chosen)
         except ChannelClosed as error:
             raise Disconnected(f"the connection to {self.address} is closed") from error
+
+    def is_drained(self, on_drained: Callable[[], None]) -> bool:
+        """Whether the connection takes more than it has to send still; if not, `on_drained` is called when it does."""
+        channel = self._channel
+        if channel is None or not channel.is_congested:
+            return True
+        channel.on_drained = on_drained
+        return False
 
     def _answered(self, timer: asyncio.TimerHandle, future: "asyncio.Future[Any]") -> None:
         timer.cancel()

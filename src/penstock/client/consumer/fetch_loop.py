@@ -11,8 +11,10 @@ from penstock.client.consumer.fetch_session import Ask, FetchSession, SessionKey
 from penstock.client.consumer.fetched import Backlog
 from penstock.client.errors import Disconnected, KafkaError, error_for
 from penstock.model.errors import ErrorCode
+from penstock.net.channel import ChannelClosed
 from penstock.protocol.api import ApiKey
 from penstock.protocol.declare import NO_UUID
+from penstock.protocol.errors import CodecError
 from penstock.protocol.messages.fetch import FetchRequest, FetchResponse
 
 logger = logging.getLogger("penstock.client")
@@ -20,6 +22,8 @@ logger = logging.getLogger("penstock.client")
 FOREVER_MS = 2.0**52
 FIRST_VERSION_WITH_IDS = 13
 CLOSE_WITHIN_MS = 1_000
+PATIENCE_MS = 20
+"""An answer with data is there sooner than this; what takes longer waits for data to come."""
 
 
 @dataclass(slots=True)
@@ -55,6 +59,9 @@ class FetchTerms(Protocol):
 
     def absorb(self, node_id: int, plan: FetchPlan, response: FetchResponse, session: FetchSession) -> None: ...
 
+    def is_outdated(self, node_id: int, plan: FetchPlan) -> bool:
+        """Whether something is wanted from the broker that was not asked for with this plan."""
+
     def fail(self, error: KafkaError) -> None: ...
 
 
@@ -81,6 +88,7 @@ class FetchLoop:
         self._terms = terms
         self._limits = limits
         self._session = FetchSession()
+        self._request_timeout_ms: int = cluster.options["request.timeout.ms"]
         self._node: Node | None = None
         self._changed = asyncio.Event()
         self._task = background(self._run())
@@ -163,7 +171,13 @@ class FetchLoop:
         request.topics = part.topics
         request.forgotten_topics_data = part.forgotten
         began_ms = self._cluster.world.clock.monotonic_ms()
-        response: FetchResponse = await node.call(request, at_least=version, at_most=version)
+        try:
+            response = await self._answer(node.post(request, version, self._request_timeout_ms), plan, began_ms)
+        except (ChannelClosed, CodecError) as error:
+            raise node.lost(error) from error
+        if response is None:
+            self._hang_up()
+            return
         self.fetches += 1
         self.latency_ms += self._cluster.world.clock.monotonic_ms() - began_ms
         if not self._session.answered(response.error_code, response.session_id):
@@ -171,6 +185,32 @@ class FetchLoop:
                 return
             raise error_for(response.error_code, context=f"fetch from broker {self.node_id}")
         self._terms.absorb(self.node_id, plan, response, self._session)
+
+    async def _answer(
+        self, answer: "asyncio.Future[FetchResponse]", plan: FetchPlan, began_ms: int
+    ) -> FetchResponse | None:
+        """The answer; None if something else is wanted by now and the broker still waits for data."""
+        answer.add_done_callback(lambda _: self._changed.set())
+        try:
+            while True:
+                await self._changed.wait()
+                if answer.done():
+                    return answer.result()
+                self._changed.clear()
+                patience_ms = began_ms + PATIENCE_MS - self._cluster.world.clock.monotonic_ms()
+                if patience_ms > 0:
+                    asyncio.get_running_loop().call_later(patience_ms / 1_000, self._changed.set)
+                elif self._terms.is_outdated(self.node_id, plan):
+                    return None
+        finally:
+            answer.cancel()
+
+    def _hang_up(self) -> None:
+        """A fetch that waits for data cannot be taken back, and the next one would be answered after it."""
+        assert self._node is not None
+        self._node.close()
+        self._node = None
+        self._session.failed()
 
     def _request(self, session_id: int, epoch: int, max_wait_ms: int, max_bytes: int) -> FetchRequest:
         limits = self._limits

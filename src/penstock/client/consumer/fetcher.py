@@ -207,6 +207,13 @@ class Fetcher:
         plan.max_bytes = self._max_bytes - buffered
         return plan if plan.asks else Obstacle(retry_in_ms=retry_in_ms)
 
+    def is_outdated(self, node_id: int, plan: FetchPlan) -> bool:
+        """Whether a partition was added, or is to be read from another place, since the plan was made."""
+        fresh = self.plan(node_id)
+        return isinstance(fresh, FetchPlan) and any(
+            key not in plan.asks or plan.asks[key].offset != ask.offset for key, ask in fresh.asks.items()
+        )
+
     def absorb(self, node_id: int, plan: FetchPlan, response: FetchResponse, session: FetchSession) -> None:
         """Put what came where it belongs; what is not wanted any more is left out."""
         keys = plan.keys() if response.responses else {}

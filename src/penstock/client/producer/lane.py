@@ -8,6 +8,9 @@ from penstock.records.batch import NO_PRODUCER_ID, NO_SEQUENCE
 
 SEQUENCE_LIMIT = 1 << 31
 
+FORGOTTEN_AFTER_MS = 10 * 60_000
+"""A leader may forget a producer that is idle for `producer.id.expiration.ms`, a day if nobody shortens it."""
+
 
 class Lane:
     """Batches of one partition, in order. `open` and `queue` change under the accumulator's lock, the rest on the loop.
@@ -18,6 +21,8 @@ class Lane:
     """
 
     __slots__ = (
+        "acquainted_at_ms",
+        "acquainted_with",
         "in_doubt",
         "last_acknowledged",
         "needs_new_epoch",
@@ -47,6 +52,10 @@ class Lane:
         self.producer_epoch = -1
         self.next_sequence = 0
         self.last_acknowledged = NO_SEQUENCE
+        self.acquainted_with = NO_PRODUCER_ID
+        """The producer id under which the partition's leader has acknowledged something."""
+        self.acquainted_at_ms = 0.0
+        """When the last batch was begun that it acknowledged."""
         self.in_doubt = False
         """A batch was given up whose sequence the broker may have seen; nothing new until the rest is settled."""
         self.needs_new_epoch = False
@@ -71,6 +80,10 @@ class Lane:
                 return batch if is_first and batch.retry_at_ms <= now_ms and not self.needs_new_epoch else None
         if self.in_doubt or self.needs_new_epoch or not self.queue:
             return None
+        if self.unresolved and not self._is_known_to_leader():
+            # A leader that does not know a producer takes any sequence as its first: if the first batch were refused
+            # and the second taken, the first would look like one that is there already (KAFKA-14359).
+            return None
         first = self.queue[0]
         return first if first.retry_at_ms <= now_ms else None
 
@@ -86,6 +99,8 @@ class Lane:
         return batch.base_sequence == (self.last_acknowledged + 1) % SEQUENCE_LIMIT
 
     def acknowledged(self, batch: Batch) -> None:
+        self.acquainted_with = batch.producer_id
+        self.acquainted_at_ms = batch.created_ms
         if batch.producer_id == self.producer_id and batch.producer_epoch == self.producer_epoch:
             self.last_acknowledged = (batch.base_sequence + batch.count - 1) % SEQUENCE_LIMIT
 
@@ -99,3 +114,7 @@ class Lane:
         again, self.unresolved = self.unresolved, deque()
         for batch in again:
             self.number(batch)
+
+    def _is_known_to_leader(self) -> bool:
+        idle_ms = self.unresolved[0].created_ms - self.acquainted_at_ms
+        return self.acquainted_with == self.producer_id and idle_ms < FORGOTTEN_AFTER_MS

@@ -97,6 +97,12 @@ class Sender:
     # What goes where
 
     def _send_ready(self, now_ms: float) -> None:
+        # After a round a lane may have more, and the broker may take it.
+        while self._send_round(now_ms):
+            pass
+
+    def _send_round(self, now_ms: float) -> bool:
+        """One request to each broker that takes one; whether there was any."""
         requests: dict[int, list[tuple[Lane, Batch]]] = {}
         sizes: dict[int, int] = {}
         for lane in self._accumulator.ready_lanes():
@@ -118,9 +124,7 @@ class Sender:
             requests.setdefault(leader, []).append((lane, batch))
         for leader, parts in requests.items():
             self._send(leader, parts)
-        if requests:
-            # A lane may have more, and the broker may take it.
-            self._send_ready(now_ms)
+        return bool(requests)
 
     def _next_of(self, lane: Lane, now_ms: float) -> Batch | None:
         if not self._session.lets_through(lane) or (self._identity is not None and not self._settle(lane)):
@@ -169,7 +173,8 @@ class Sender:
             self._cluster.refresh_soon()
             return False
         if node.is_connected and not node.is_throttled:
-            return True
+            # Without acknowledgements nothing else says that the broker cannot keep up.
+            return self._acks != 0 or node.is_drained(self.pump)
         task = background(self._connect(node, destination))
         destination.connecting = task
         return False

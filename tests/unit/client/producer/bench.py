@@ -1,6 +1,7 @@
 """The parts of a producer without brokers: requests are kept, and a test answers them as it likes."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from struct import unpack_from
 from typing import Any, cast
@@ -104,6 +105,7 @@ def _numbers(batch: bytes) -> tuple[int, int, int]:
 class FakeNode:
     is_connected = True
     is_throttled = False
+    is_congested = False
 
     def __init__(self) -> None:
         self.asked: list[Asked] = []
@@ -118,6 +120,9 @@ class FakeNode:
 
     def post_without_answer(self, request: ProduceRequest, version: int) -> None:
         self.asked.append(Asked(request, asyncio.get_running_loop().create_future()))
+
+    def is_drained(self, on_drained: Callable[[], None]) -> bool:
+        return not self.is_congested
 
     def take(self) -> list[Asked]:
         """The requests since somebody last looked."""
@@ -167,6 +172,9 @@ class Bench:
         self.accumulator = Accumulator(self.options, self.clock.monotonic_ms, self._woken)
         self.routes = Routes(self.options, FakeEntropy().below, self.clock.monotonic_ms)
         self.topic: TopicLanes = self.routes.add(self.cluster.topic_view)
+        for lane in self.topic.lanes:
+            # The leader knows the producer: several batches may be under way from the start.
+            lane.acquainted_with = 5
         self.session = CountingSession() if idempotent else PlainSession()
         self.failures: list[KafkaError] = []
         self.outcomes = Outcomes(

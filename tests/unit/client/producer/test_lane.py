@@ -1,7 +1,7 @@
 """Sequences of one partition's batches, and which may be sent next."""
 
 from penstock.client.producer.batch import Batch
-from penstock.client.producer.lane import SEQUENCE_LIMIT, Lane
+from penstock.client.producer.lane import FORGOTTEN_AFTER_MS, SEQUENCE_LIMIT, Lane
 from penstock.records.writer import BatchWriter
 
 
@@ -24,8 +24,10 @@ def sent(lane: Lane, count: int = 1) -> Batch:
 
 
 def lane_of() -> Lane:
+    """Of a producer that the leader knows already."""
     lane = Lane("t", 0)
     lane.adopt(7, 2)
+    lane.acquainted_with = 7
     return lane
 
 
@@ -34,6 +36,40 @@ def test_sequences_count_records() -> None:
     batches = [sent(lane, 3), sent(lane, 2), sent(lane, 1)]
     assert [batch.base_sequence for batch in batches] == [0, 3, 5]
     assert {(batch.producer_id, batch.producer_epoch) for batch in batches} == {(7, 2)}
+
+
+def test_the_first_batch_goes_alone_until_the_leader_knows_the_producer() -> None:
+    """Else it takes the second as the first, and the first, once refused, for a duplicate (KAFKA-14359)."""
+    lane = lane_of()
+    lane.acquainted_with = -1
+    first = sent(lane)
+    second = batch_of(lane)
+    assert lane.next_batch(0) is None
+    lane.acknowledged(first)
+    lane.unresolved.remove(first)
+    assert lane.next_batch(0) is second
+
+
+def test_after_a_long_time_the_leader_may_have_forgotten_the_producer() -> None:
+    lane = lane_of()
+    lane.acknowledged(sent(lane))
+    lane.unresolved.clear()
+    sent(lane).created_ms = FORGOTTEN_AFTER_MS
+    batch_of(lane)
+    assert lane.next_batch(FORGOTTEN_AFTER_MS) is None
+
+
+def test_after_an_epoch_the_leader_still_knows_the_producer() -> None:
+    lane = lane_of()
+    lane.adopt(7, 3)
+    sent(lane)
+    second = batch_of(lane)
+    assert lane.next_batch(0) is second
+    other = lane_of()
+    other.adopt(8, 0)
+    sent(other)
+    batch_of(other)
+    assert other.next_batch(0) is None, "another producer id is another producer"
 
 
 def test_sequences_begin_again_at_their_limit() -> None:

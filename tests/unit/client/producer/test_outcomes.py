@@ -40,6 +40,29 @@ async def _five_in_flight_and_in_order() -> None:
 test_five_are_in_flight_and_in_order = story(_five_in_flight_and_in_order)
 
 
+async def _the_first_batch_goes_alone() -> None:
+    bench = Bench()
+    bench.lane.acquainted_with = -1
+    handles = bench.send(3)
+    [first] = bench.node.take()
+    first.answer(ErrorCode.NOT_ENOUGH_REPLICAS)
+    await bench.turn()
+    assert not bench.node.take()
+    bench.pass_ms(200)
+    [again] = bench.node.take()
+    assert again.batches == [(0, 0, 0, 1)]
+    again.answer(base_offset=0)
+    await bench.turn()
+    second, third = bench.node.take()
+    second.answer(base_offset=1)
+    third.answer(base_offset=2)
+    await bench.turn()
+    assert offsets(handles) == [0, 1, 2]
+
+
+test_the_first_batch_goes_alone = story(_the_first_batch_goes_alone)
+
+
 async def _a_retry_goes_before_what_came_after_it() -> None:
     bench = Bench()
     handles = bench.send(4)
@@ -283,9 +306,14 @@ test_partitions_of_a_broker_go_in_one_request = story(_partitions_of_a_broker_go
 
 async def _nobody_answers_without_acks() -> None:
     bench = Bench(idempotent=False, enable_idempotence=False, acks=0)
-    handles = bench.send(8)
-    assert len(bench.node.take()) == 8
-    assert offsets(handles) == [-1] * 8
+    # More than functions can call each other.
+    handles = bench.send(1_500)
+    assert len(bench.node.take()) == 1_500
+    assert offsets(handles) == [-1] * 1_500
+    bench.node.is_congested = True
+    [waiting] = bench.send()
+    assert not bench.node.take()
+    assert not waiting.done()
 
 
 test_nobody_answers_without_acks = story(_nobody_answers_without_acks)

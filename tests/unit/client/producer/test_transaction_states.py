@@ -66,6 +66,7 @@ def test_a_lost_batch_leaves_only_the_abort() -> None:
     error = TimedOut("lost")
     mine.lost(error)
     assert (mine.state, mine.error) == (State.MUST_ABORT, error)
+    assert error.needs_abort, "who only sees a timeout would call commit again, for ever"
     mine.lost(error_for(ErrorCode.PRODUCER_FENCED))
     assert mine.state is State.FENCED
     mine.lost(error)
