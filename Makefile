@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-KERNEL := $(wildcard src/penstock/records/*.pyx src/penstock/records/*.pxd)
+KERNEL := $(wildcard src/penstock/records/*.pyx src/penstock/records/*.pxd src/penstock/client/producer/*.pyx)
 
 .PHONY: install demo test lint fmt sim soak fuzz bench interop docs clean
 
@@ -66,5 +66,5 @@ fmt: $(STAMP)
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) build src/*.egg-info src/penstock/records/_kernel.c src/penstock/records/_writer.c src/penstock/records/*.so .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis penstock-data
+	rm -rf $(VENV) build src/*.egg-info src/penstock/records/_*.c src/penstock/records/*.so src/penstock/client/producer/_*.c src/penstock/client/producer/*.so .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis penstock-data
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

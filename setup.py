@@ -1,4 +1,4 @@
-"""Builds the compiled record units where a C compiler is at hand; without one, their pure Python twins serve."""
+"""Builds the compiled units where a C compiler is at hand; without one, their pure Python twins serve."""
 
 from setuptools import Extension, setup
 
@@ -14,5 +14,13 @@ setup(
             optional=True,
         )
         for name in ("_kernel", "_writer")
+    ]
+    + [
+        Extension(
+            "penstock.client.producer._front",
+            ["src/penstock/client/producer/_front.pyx"],
+            extra_compile_args=["-O3"],
+            optional=True,
+        )
     ]
 )

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -47,6 +48,8 @@ class FaultyProxy:
 
     def __init__(self) -> None:
         self.faults: dict[int, Fault] = {}
+        self.trouble: Callable[[int], Fault | None] = no_trouble
+        """What happens to a request of this API, whichever it is; REFUSE is for Produce only."""
         self.produces = 0
         """Produce requests seen, over all connections."""
         self.answers_wait_for = 0
@@ -142,10 +145,10 @@ class FaultyProxy:
     async def _look_at(self, frame: bytes) -> _Entry:
         header = decode_request_header(frame)
         if header.api_key != ApiKey.PRODUCE:
-            return _Entry(header.api_key, None)
+            return _Entry(header.api_key, self.trouble(header.api_key))
         async with self._arrived:
             self.produces += 1
-            fault = self.faults.get(self.produces)
+            fault = self.faults.get(self.produces) or self.trouble(header.api_key)
             self._arrived.notify_all()
         is_flexible = header.api_version >= PRODUCE_FLEXIBLE_SINCE
         position = skip_tags(frame, header.body) if is_flexible else header.body
@@ -170,6 +173,10 @@ def refusal_of(request: ProduceRequest, code: ErrorCode = ErrorCode.NOT_ENOUGH_R
             for topic in request.topic_data
         ]
     )
+
+
+def no_trouble(api_key: int) -> Fault | None:
+    return None
 
 
 async def _read_frame(reader: asyncio.StreamReader) -> bytes:

@@ -21,7 +21,8 @@ class Ending:
     code: int
     said: list[str]
     errors: str
-    seconds: float
+    at: float
+    """In seconds since the epoch: a script may say when it came to its end."""
 
     def check_quiet(self, *, warnings: int = 0) -> None:
         """It ended well, with not more than so many lines on stderr, each of them meant for people."""
@@ -33,7 +34,6 @@ class Ending:
 def run_script(text: str, *arguments: str, flags: str = "-X dev -W error", seconds: float = 30.0) -> Ending:
     """Run a program to its end; one that hangs is killed, and that is a failure."""
     script = PRELUDE + textwrap.dedent(text)
-    start = time.monotonic()
     done = subprocess.run(
         [sys.executable, *flags.split(), "-c", script, *arguments],
         capture_output=True,
@@ -43,4 +43,4 @@ def run_script(text: str, *arguments: str, flags: str = "-X dev -W error", secon
     )
     # In its development mode asyncio remarks on whatever took long, which says something of the machine only.
     errors = "".join(line for line in done.stderr.splitlines(True) if not line.startswith("Executing <"))
-    return Ending(done.returncode, done.stdout.splitlines(), errors, time.monotonic() - start)
+    return Ending(done.returncode, done.stdout.splitlines(), errors, time.time())

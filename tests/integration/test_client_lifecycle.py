@@ -11,9 +11,8 @@ from tests.clients.consumer_cases import topic_of, values_of
 from tests.clients.producer_cases import read_all
 from tests.clients.scripts import run_script
 
-STARTUP_SECONDS = 4.0
-"""What Python and our imports take on a busy machine, at most."""
-EXIT_SECONDS = 5.0
+EXIT_SECONDS = 7.0
+"""Our own five, and what Python needs on a busy machine."""
 
 
 def values_in(broker: BrokerProcess, topic: str) -> list[bytes]:
@@ -131,12 +130,13 @@ def test_a_dropped_producer_sends_what_it_has(broker: BrokerProcess, end: str) -
         for number in range(3_000):
             client.send(topic, b"%d" % number)
         {end}
+        print(time.time())
         """,
         broker.bootstrap,
         topic,
     )
     ending.check_quiet()
-    assert ending.seconds < STARTUP_SECONDS + EXIT_SECONDS
+    assert ending.at - float(ending.said[0]) < EXIT_SECONDS
     assert sorted(map(int, values_in(broker, topic))) == list(range(3_000))
 
 
@@ -212,12 +212,11 @@ def test_the_end_of_the_process_waits_for_a_dead_broker_only_so_long(tmp_path_fa
             topic,
             str(broker.pid),
         )
-        ended = ending.seconds
     finally:
         broker.kill()
     ending.check_quiet(warnings=2)
     assert ending.errors.count("closed before everything was sent") == 2
-    assert ended < STARTUP_SECONDS + EXIT_SECONDS
+    assert ending.at - float(ending.said[0]) < EXIT_SECONDS
 
 
 # Forks

@@ -11,9 +11,10 @@ import pytest
 
 from penstock.client.errors import TimedOut
 from penstock.client.producer import Producer
+from penstock.protocol.api import ApiKey
 from tests.brokers import BrokerProcess
 from tests.clients.consumer_cases import topic_of, values_of
-from tests.clients.faulty_proxy import Fault, FaultyProxy
+from tests.clients.faulty_proxy import Fault, FaultyProxy, no_trouble
 from tests.clients.producer_cases import read_all
 
 IN_FLIGHT = 5
@@ -46,7 +47,7 @@ def proxy(behind: tuple[BrokerProcess, FaultyProxy]) -> Iterator[FaultyProxy]:
     """As it should be, before and after."""
     proxy = behind[1]
     yield proxy
-    proxy.faults, proxy.answers_wait_for = {}, 0
+    proxy.faults, proxy.answers_wait_for, proxy.trouble = {}, 0, no_trouble
 
 
 def strike(proxy: FaultyProxy, faults: dict[int, Fault], in_flight: int = 0) -> None:
@@ -204,6 +205,43 @@ def test_faults_at_random_double_nothing_and_keep_the_order(
     for number, partition, offset in acknowledged:
         assert number in logs[partition]
         assert offset < 0 or logs[partition][offset] == number
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_transactions_are_whole_whatever_is_lost(broker: BrokerProcess, proxy: FaultyProxy, seed: int) -> None:
+    """Each request of the producer may be lost, or its answer."""
+    topic = topic_of(broker.bootstrap, "whole", 2)
+    chance = random.Random(seed)
+
+    def trouble(api_key: int) -> Fault | None:
+        if api_key == ApiKey.API_VERSIONS or chance.random() > 0.15:
+            return None
+        return chance.choice([Fault.LOSE_ANSWER, Fault.LOSE_REQUEST, Fault.GARBLE_ANSWER, Fault.HOLD_ANSWER])
+
+    async def main() -> list[int]:
+        committed = []
+        options = {**ALONE, "request_timeout_ms": 300, "retry_backoff_max_ms": 50}
+        async with Producer(broker.bootstrap, transactional_id=topic, **options) as producer:
+            proxy.trouble = trouble
+            await producer.init_transactions()
+            for start in range(0, 120, 10):
+                numbers = list(range(start, start + chance.randrange(1, 10)))
+                await producer.begin_transaction()
+                for number in numbers:
+                    await producer.send(topic, b"%-200d" % number, partition=number % 2)
+                if chance.random() < 0.3:
+                    await producer.abort_transaction()
+                else:
+                    await producer.commit_transaction()
+                    committed += numbers
+            proxy.trouble = no_trouble
+        return committed
+
+    committed = asyncio.run(main())
+    records = asyncio.run(read_all(broker.bootstrap, topic, isolation_level="read_committed"))
+    for partition in (0, 1):
+        found = [int(record.value or b"") for record in records if record.partition == partition]
+        assert found == [number for number in committed if number % 2 == partition]
 
 
 def test_a_transaction_over_a_bad_connection_is_whole(broker: BrokerProcess, proxy: FaultyProxy) -> None:

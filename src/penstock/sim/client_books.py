@@ -76,6 +76,8 @@ class SendBook:
 
     sent: dict[bytes, Sent] = field(default_factory=dict)
     transactions: dict[str, Transaction] = field(default_factory=dict)
+    failure: CheckFailed | None = None
+    """Of a check inside a callback, where nobody hears of it."""
     _pending: dict[Sent, None] = field(default_factory=dict)
 
     @property
@@ -120,6 +122,8 @@ class SendBook:
             del self._pending[one]
 
     def check_deadlines(self, now_s: float) -> None:
+        if self.failure is not None:
+            raise self.failure
         for one in self._pending:
             if now_s > one.deadline_s:
                 raise CheckFailed(f"{one.value!r} has no outcome at {now_s:.3f} s, due at {one.deadline_s:.3f} s")
@@ -198,6 +202,7 @@ class ReadBook:
     runs: dict[tuple[str, Partition], Run] = field(default_factory=dict)
     ownership: Ownership = field(default_factory=Ownership)
     commits: int = 0
+    _committed: dict[Partition, int] = field(default_factory=dict)
 
     def take(self, member: str, partition: Partition, now_s: float) -> None:
         others = [name for name, owned in self.runs if owned == partition and name != member]
@@ -267,6 +272,14 @@ class ReadBook:
                 frontier = max(frontier, place + 1)
             if frontier != len(visible):
                 raise CheckFailed(f"{self.group_id}: nobody has read {partition} {visible[frontier]}")
+
+    def check_committed(self, partition: Partition, offset: int | None) -> int:
+        """What is committed while nothing goes wrong does not go back; None if nobody can say what it is."""
+        last = self._committed.get(partition, -1)
+        if offset is not None and offset < last:
+            raise CheckFailed(f"{self.group_id}: what is committed of {partition} goes back from {last} to {offset}")
+        self._committed[partition] = last if offset is None else offset
+        return -1 if offset is None else offset
 
     def last_read(self, partition: Partition) -> int:
         return max((offset for _, offset in self.reads.get(partition, ())), default=-1)

@@ -17,6 +17,7 @@ PLAIN, LEDGER = "plain", "ledger"
 PARTITIONS = {PLAIN: 3, LEDGER: 2}
 DELIVERY_SECONDS = 3.0
 BLOCK_SECONDS = 2.0
+EARLIEST_SECONDS = 0.3
 SIZES = (0, 0, 20, 300)
 
 
@@ -64,7 +65,7 @@ class Writer(Life):
         key = None if partition is not None else self.chance.choice((None, b"a", b"b"))
         began_s = self.now_s
         try:
-            await producer.send(topic, value, key=key, partition=partition, on_delivery=partial(self._resolve, one))
+            await producer.send(topic, value, key=key, partition=partition, on_delivery=partial(self._hear, one))
         except KafkaError:
             self.book.refuse(one)
             if transaction is not None:
@@ -75,6 +76,13 @@ class Writer(Life):
         self.book.accept(one, self.now_s + DELIVERY_SECONDS + SLACK_SECONDS)
         self.before_answer()
         return one
+
+    def _hear(self, one: Sent, metadata: RecordMetadata | None, error: KafkaError | None) -> None:
+        try:
+            self._resolve(one, metadata, error)
+        except CheckFailed as failure:
+            # The producer would only log it.
+            self.book.failure = failure
 
     def _resolve(self, one: Sent, metadata: RecordMetadata | None, error: KafkaError | None) -> None:
         place = None if metadata is None else ((metadata.topic, metadata.partition), metadata.offset)
@@ -90,6 +98,8 @@ class Writer(Life):
 
 class PlainWriter(Writer):
     """Idempotent: now one record, now many, sometimes waiting for what became of them."""
+
+    _is_closing = False
 
     async def live(self) -> None:
         producer = Producer(BOOTSTRAP, world=self.world, **producer_options(self.chance))
@@ -107,11 +117,20 @@ class PlainWriter(Writer):
                 # As the configuration says it; what was not accepted is not there.
                 pass
             await asyncio.sleep(self.chance.random() * self.chance.choice((0.0, 0.3, 1.5)))
-        # Long enough for everything to have an outcome of its own.
+        self._is_closing = True
+        # At once, or too early for some, or long enough for everything to have an outcome of its own.
         await self.close(producer, self.chance.choice((0.0, 0.5, DELIVERY_SECONDS + 1.0)))
         for bulk in bulks:
             await bulk
         self.book.check_none_pending(self.name)
+
+    def _resolve(self, one: Sent, metadata: RecordMetadata | None, error: KafkaError | None) -> None:
+        if error is not None and not self._is_closing:
+            # Nothing but time may cost a record; that of its batch began a little earlier.
+            is_early = self.now_s < one.deadline_s - EARLIEST_SECONDS
+            if is_early or not isinstance(error, TimedOut):
+                raise CheckFailed(f"{one.value!r} is given up at {self.now_s:.3f} s: {error!r}")
+        super()._resolve(one, metadata, error)
 
     async def _flush(self, producer: Producer) -> None:
         before = [one for one in self.book.sent.values() if one.writer == self.name]

@@ -8,7 +8,7 @@ import penstock
 from penstock import aio
 
 INSIDE = {
-    "hurry",
+    "new_front",
     "try_put",
     "put",
     "prepare",

@@ -59,6 +59,29 @@ class Turnstile:
                 turn.release()
 
 
+class _Send:
+    """The longer way of a record; it knows nothing of the blocking producer, which can go when nobody has it."""
+
+    def __init__(self, portal: Portal, producer: AsyncProducer) -> None:
+        self._portal = portal
+        self._producer = producer
+
+    def __call__(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        headers: HeadersInput,
+        partition: int | None,
+        timestamp_ms: int | None,
+        on_delivery: OnDelivery | None,
+    ) -> Handle:
+        producer = self._producer
+        record = producer.prepare(topic, value, key, headers, partition, timestamp_ms, on_delivery)
+        handle = producer.try_put(record)
+        return self._portal.call(producer.put(record)) if handle is None else handle
+
+
 class Producer(BlockingClient[AsyncProducer]):
     """Sends records.
 
@@ -78,9 +101,9 @@ class Producer(BlockingClient[AsyncProducer]):
             lambda portal: AsyncProducer(bootstrap, wake=Turnstile(portal).wake, **options),
             AsyncProducer.close,
         )
-        self._hurry = self._client.hurry
-        self._prepare = self._client.prepare
-        self._try_put = self._client.try_put
+        self._send = _Send(self._portal, self._client)
+        # One call less for each record; what it cannot do itself, it leaves to `_Send`.
+        self.send = self._client.new_front(self._send).send  # type: ignore[method-assign]
 
     def send(
         self,
@@ -98,12 +121,7 @@ class Producer(BlockingClient[AsyncProducer]):
         Blocks up to `max.block.ms` while the topic is not known, or `buffer.memory` is full. `on_delivery(metadata,
         error)` is called on the client's own thread.
         """
-        handle = self._hurry(topic, value, key, headers, partition, timestamp_ms, on_delivery)
-        if handle is not None:
-            return handle
-        record = self._prepare(topic, value, key, headers, partition, timestamp_ms, on_delivery)
-        handle = self._try_put(record)
-        return self._portal.call(self._client.put(record)) if handle is None else handle
+        return self._send(topic, value, key, headers, partition, timestamp_ms, on_delivery)
 
     def send_many(
         self,

@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from penstock.client.cluster import Deadline
+from penstock.client.cluster import Deadline, background
 
 LONGEST_WAIT_S = 365 * 24 * 3600.0
 
 
 def spawn(coroutine: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
     """A task whose failure is looked at by whoever comes for it, or by nobody."""
-    task = asyncio.get_running_loop().create_task(coroutine)
+    task = background(coroutine)
     task.add_done_callback(_look)
     return task
 

@@ -201,9 +201,12 @@ class FetchLoop:
                 if patience_ms > 0:
                     asyncio.get_running_loop().call_later(patience_ms / 1_000, self._changed.set)
                 elif self._terms.is_outdated(self.node_id, plan):
+                    answer.cancel()
                     return None
-        finally:
+        except asyncio.CancelledError:
+            # Not in `finally`: who is collected with a loop that was closed has nothing left to cancel.
             answer.cancel()
+            raise
 
     def _hang_up(self) -> None:
         """A fetch that waits for data cannot be taken back, and the next one would be answered after it."""

@@ -9,43 +9,39 @@ from typing import Any
 
 from penstock.client.errors import IllegalState, KafkaError, TimedOut
 from penstock.client.producer.batch import Batch
+from penstock.client.producer.front import Ticket
 from penstock.client.types import RecordMetadata
 
 
-class Handle:
+class Handle(Ticket):
     """The outcome of one send: `await handle` in asyncio, `handle.result()` in other code."""
 
-    __slots__ = ("_batch", "_index", "_timestamp_ms")
-
-    def __init__(self, batch: Batch, index: int, timestamp_ms: int) -> None:
-        self._batch = batch
-        self._index = index
-        self._timestamp_ms = timestamp_ms
+    __slots__ = ()
 
     def done(self) -> bool:
         """Whether the record was acknowledged, or was given up."""
-        return self._batch.is_done
+        return self.batch.is_done
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
         """Where the record went; waits up to `timeout` seconds, and raises what kept it from going anywhere."""
-        if not self._batch.is_done:
-            wait_in_thread([self._batch], timeout)
-        return self._batch.outcome(self._index, self._timestamp_ms)
+        if not self.batch.is_done:
+            wait_in_thread([self.batch], timeout)
+        return self.batch.outcome(self.index, self.timestamp_ms)
 
     def exception(self, timeout: float | None = None) -> KafkaError | None:
         """What went wrong, or None."""
         try:
             self.result(timeout)
         except KafkaError as error:
-            if isinstance(error, TimedOut) and not self._batch.is_done:
+            if isinstance(error, TimedOut) and not self.batch.is_done:
                 raise
             return error
         return None
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
-        if not self._batch.is_done:
-            yield from wait_in_loop([self._batch]).__await__()
-        return self._batch.outcome(self._index, self._timestamp_ms)
+        if not self.batch.is_done:
+            yield from wait_in_loop([self.batch]).__await__()
+        return self.batch.outcome(self.index, self.timestamp_ms)
 
 
 class ManyHandle:

@@ -14,7 +14,6 @@ from penstock.client.producer.routes import Routes
 from penstock.client.serializers import serialize
 from penstock.client.types import RecordMetadata
 from penstock.model.buffers import Buffer
-from penstock.records.writer import murmur2
 
 HeadersInput: TypeAlias = Mapping[str, Buffer | None] | Sequence[tuple[str, Buffer | None]] | None
 
@@ -45,7 +44,6 @@ class Intake:
         routes: Routes,
         accumulator: Accumulator,
         now_ms: Callable[[], int],
-        check: Callable[[], None] | None,
     ) -> None:
         self._routes = routes
         self._topics = routes.topics
@@ -56,40 +54,8 @@ class Intake:
         self._serializes = self._key_serializer is not None or self._value_serializer is not None
         self._interceptors = Interceptors(options["interceptor.classes"], dict(options.given))
         self._is_plain = not self._serializes and not self._interceptors
-        self.may_hurry = self._is_plain and routes.hashes_keys
-        """Whether `send` may be used; off when the producer is closed, or is of no more use."""
-        self._check = check
-        self._append_open = accumulator.append_open
-
-    def send(
-        self,
-        topic: str,
-        value: Any,
-        key: Any,
-        headers: HeadersInput,
-        partition: int | None,
-        timestamp_ms: int | None,
-        on_delivery: OnDelivery | None,
-    ) -> Handle | None:
-        """The short way: what needs no serializer and goes into a batch that is open; None for all else.
-
-        That takes `prepare` and `put`, which come to the same, some calls later.
-        """
-        lanes = self._topics.get(topic)
-        if lanes is None or partition is not None or not self.may_hurry:
-            return None
-        if key is not None:
-            lane = lanes.lanes[(murmur2(key) & 0x7FFF_FFFF) % lanes.count]
-        elif lanes.sticky is not None:
-            lane = lanes.sticky
-        else:
-            return None
-        if self._check is not None:
-            self._check()
-        if timestamp_ms is None:
-            timestamp_ms = self._now_ms()
-        pairs = () if headers is None else _pairs(headers)
-        return self._append_open(lane, timestamp_ms, key, value, pairs, on_delivery)
+        self.is_plain = self._is_plain and routes.hashes_keys
+        """Whether records without a partition need nothing but a place in their batch."""
 
     def prepare(
         self,
@@ -149,7 +115,6 @@ class Intake:
         return ListRows(values, keys, self._now_ms() if timestamp_ms is None else timestamp_ms)
 
     def close(self) -> None:
-        self.may_hurry = False
         self._interceptors.close()
 
     def _telling(self, on_delivery: OnDelivery | None) -> OnDelivery:

@@ -13,6 +13,7 @@ from penstock.client.options import producer_options
 from penstock.client.producer.accumulator import Accumulator
 from penstock.client.producer.batch import OnDelivery
 from penstock.client.producer.bulk import ArrowRows, Bulk, ListRows, Rows
+from penstock.client.producer.front import Front
 from penstock.client.producer.group_commit import TransactionTicket
 from penstock.client.producer.handle import Handle, ManyHandle, wait_in_loop
 from penstock.client.producer.intake import HeadersInput, Intake, Prepared
@@ -70,10 +71,9 @@ class Producer:
         self._accumulator = Accumulator(self.options, self._clock.monotonic_ms, self._woken)
         self._routes = Routes(self.options, self._world.entropy.below, self._clock.monotonic_ms)
         self._session: Session = self._new_session()
-        check = None if self._session.transactional_id is None else self._session.check_send
-        self._intake = Intake(self.options, self._routes, self._accumulator, self._clock.now_ms, check)
-        self.hurry = self._intake.send
-        """What `send` tries first, from any thread: None when it takes the longer way."""
+        self._intake = Intake(self.options, self._routes, self._accumulator, self._clock.now_ms)
+        self._fronts: list[Front] = []
+        self._front = self.new_front(_no_handle)
         self._outcomes = Outcomes(
             self._cluster,
             self.options,
@@ -105,7 +105,15 @@ class Producer:
 
         Waits up to `max.block.ms` for the topic to be known, and for room in `buffer.memory`.
         """
-        handle = self.hurry(topic, value, key, headers, partition, timestamp_ms, on_delivery)
+        handle: Handle | None = self._front.send(
+            topic,
+            value,
+            key=key,
+            headers=headers,
+            partition=partition,
+            timestamp_ms=timestamp_ms,
+            on_delivery=on_delivery,
+        )
         if handle is not None:
             return handle
         record = self.prepare(topic, value, key, headers, partition, timestamp_ms, on_delivery)
@@ -115,6 +123,26 @@ class Producer:
             await asyncio.sleep(0)
         handle = self.try_put(record)
         return await self.put(record) if handle is None else handle
+
+    def new_front(self, longer: Callable[..., Handle | None]) -> Front:
+        """What a send tries first, from any thread; `longer` is asked for what takes more."""
+        front = Front(
+            self._routes.topics,
+            Handle,
+            self._accumulator.append_open,
+            self._clock.now_ms,
+            None if self._session.transactional_id is None else self._session.check_send,
+            longer,
+            uses_system_time=getattr(self._clock, "is_system_time", False),
+        )
+        front.is_open = self._intake.is_plain
+        self._fronts.append(front)
+        return front
+
+    def _close_fronts(self) -> None:
+        """From now on every send is looked at closely."""
+        for front in self._fronts:
+            front.is_open = False
 
     def prepare(
         self,
@@ -387,7 +415,7 @@ class Producer:
     def _refuse(self, reason: str) -> None:
         """Take no records any more."""
         self._refusal = reason
-        self._intake.may_hurry = False
+        self._close_fronts()
 
     def _loop_ended(self) -> None:
         """Whoever ran the loop has ended it, and did not close the producer before."""
@@ -419,7 +447,7 @@ class Producer:
 
     def _of_no_use(self, error: KafkaError) -> None:
         """No id is to be had: nothing can be sent, now or later."""
-        self._intake.may_hurry = False
+        self._close_fronts()
         for batch in self._accumulator.flush():
             self._outcomes.give_up(batch, error)
 
@@ -439,3 +467,7 @@ class Producer:
     def _pump(self) -> None:
         self._is_pump_due = False
         self._sender.pump()
+
+
+def _no_handle(*_: object) -> Handle | None:
+    return None

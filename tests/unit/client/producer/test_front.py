@@ -1,0 +1,105 @@
+"""The short way into a batch, compiled and pure: both do the same, and leave the same to the longer way."""
+
+from typing import Any
+
+import pytest
+
+from penstock.client.cluster import PartitionView, TopicView
+from penstock.client.errors import IllegalState
+from penstock.client.options import producer_options
+from penstock.client.producer import _front, pure_front
+from penstock.client.producer.accumulator import Accumulator
+from penstock.client.producer.handle import Handle
+from penstock.client.producer.routes import Routes
+from penstock.model.hashes import partition_for_key
+
+TWINS = pytest.mark.parametrize("twin", [_front, pure_front], ids=["compiled", "pure"])
+NOW_MS = 1_700_000_000_000
+
+
+class Stage:
+    """A topic with three partitions, each with an open batch."""
+
+    def __init__(self, twin: Any, check: Any = None, *, uses_system_time: bool = False) -> None:
+        options = producer_options("localhost:9092", {"batch_size": 500})
+        self.accumulator = Accumulator(options, lambda: 0.0, lambda: None)
+        routes = Routes(options, lambda bound: 0, lambda: 0.0)
+        partitions = [PartitionView(index, 1, 0, (1,), (1,), ()) for index in range(3)]
+        self.lanes = routes.add(TopicView("t", bytes(16), False, partitions, 0)).lanes
+        for lane in self.lanes:
+            assert self.accumulator.append(lane, NOW_MS, None, b"first", (), None) is not None
+        self.longer: list[tuple[Any, ...]] = []
+        self.front = twin.Front(
+            routes.topics,
+            Handle,
+            self.accumulator.append_open,
+            lambda: NOW_MS + 5,
+            check,
+            lambda *record: self.longer.append(record),
+            uses_system_time=uses_system_time,
+        )
+        self.front.is_open = True
+        routes.sticky(routes.topics["t"])
+
+
+@TWINS
+def test_a_record_goes_into_the_open_batch(twin: Any) -> None:
+    stage = Stage(twin)
+    handle = stage.front.send("t", b"value")
+    assert isinstance(handle, Handle)
+    assert (handle.batch, handle.index, handle.timestamp_ms) == (stage.lanes[0].open, 1, NOW_MS + 5)
+    handle = stage.front.send("t", b"value", key=b"key", timestamp_ms=NOW_MS + 9)
+    lane = stage.lanes[partition_for_key(b"key", 3)]
+    assert handle.batch is lane.open
+    assert lane.open.writer.records()[-1] == (NOW_MS + 9, b"key", b"value", ())
+    assert not stage.longer
+
+
+@TWINS
+def test_the_rest_takes_the_longer_way(twin: Any) -> None:
+    stage = Stage(twin)
+    stage.front.send("unknown", b"value")
+    stage.front.send("t", b"value", partition=1)
+    stage.front.send("t", b"value", headers={"a": b"b"})
+    stage.front.send("t", bytes(600))
+    stage.front.is_open = False
+    stage.front.send("t", b"value", on_delivery=print)
+    assert [record[0] for record in stage.longer] == ["unknown", "t", "t", "t", "t"]
+    assert stage.longer[1] == ("t", b"value", None, None, 1, None, None)
+    assert stage.longer[4][6] is print
+
+
+@TWINS
+def test_other_buffers_and_callbacks_go_the_same_way(twin: Any) -> None:
+    stage = Stage(twin)
+    told: list[Any] = []
+    handles = [
+        stage.front.send("t", bytearray(b"array")),
+        stage.front.send("t", memoryview(b"view")),
+        stage.front.send("t", None, on_delivery=lambda metadata, error: told.append(metadata.offset)),
+    ]
+    assert [handle.index for handle in handles] == [1, 2, 3]
+    assert stage.lanes[0].open is not None
+    stage.lanes[0].open.succeed(100, -1)
+    assert told == [103]
+    assert handles[1].result().offset == 102
+    with pytest.raises(TypeError):
+        stage.front.send("t", "text")
+
+
+@TWINS
+def test_what_is_checked_first_may_refuse(twin: Any) -> None:
+    def refuse() -> None:
+        raise IllegalState("not now")
+
+    stage = Stage(twin, refuse)
+    with pytest.raises(IllegalState, match="not now"):
+        stage.front.send("t", b"value")
+    assert stage.lanes[0].open is not None
+    assert stage.lanes[0].open.count == 1
+
+
+@pytest.mark.parametrize("uses_system_time", [True, False])
+def test_time_is_the_clocks_unless_it_is_the_systems(uses_system_time: bool) -> None:
+    handle = Stage(_front, uses_system_time=uses_system_time).front.send("t", b"value")
+    assert (handle.timestamp_ms == NOW_MS + 5) is not uses_system_time
