@@ -235,7 +235,7 @@ def test_cancelled_polls_and_commits_lose_nothing(broker: BrokerProcess) -> None
                         cancels += 1
                     if chance.random() < 0.1:
                         await cancelled(consumer.commit())
-            assert cancels > 5
+            assert cancels, "joining alone takes longer than some of these polls have"
             assert all(values == [b"%d" % number for number in range(2_000)] for values in seen.values())
             await consumer.commit()
             places = [TopicPartition(topic, index) for index in (0, 1)]

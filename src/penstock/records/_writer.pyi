@@ -21,6 +21,7 @@ class BatchWriter:
     def append(
         self, timestamp_ms: int, key: Buffer | None, value: Buffer | None, headers: Sequence[HeaderInput] = ()
     ) -> int: ...
+    def stop(self) -> None: ...
     def seal(
         self,
         *,

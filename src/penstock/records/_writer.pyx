@@ -103,6 +103,10 @@ cdef class BatchWriter:
             PyBuffer_Release(&key_view)
             PyBuffer_Release(&value_view)
 
+    def stop(self):
+        """Take no more records."""
+        self.room = self.capacity = self.size
+
     def seal(
         self,
         *,

@@ -73,6 +73,10 @@ class BatchWriter:
         self.count += 1
         return self.count - 1
 
+    def stop(self) -> None:
+        """Take no more records."""
+        self._capacity = self.size
+
     def seal(
         self,
         *,

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
@@ -66,7 +67,17 @@ class Reading:
                 **group.options,
             },
         )
-        self.consumer.subscribe(list(group.topics), listener=self)
+        self._subscribe()
+
+    def _subscribe(self) -> None:
+        """By names, or by an expression that this client or the coordinator matches; it comes to the same."""
+        draw, topics = self._life.chance.random(), self._group.topics
+        if draw < 0.6:
+            self.consumer.subscribe(list(topics), listener=self)
+        elif draw < 0.8 or self._group.options.get("group.protocol") != "consumer":
+            self.consumer.subscribe(re.compile("|".join(topics)), listener=self)
+        else:
+            self.consumer.subscribe(pattern="|".join(topics), listener=self)
 
     async def poll(self, seconds: float) -> list[Any]:
         """Within its time, but for what the listener takes."""

@@ -29,7 +29,9 @@ class TransactionalWriter(Writer):
         super().__init__(name, world, chance, book)
         self.transactional_id = transactional_id
         self.has_rival = False
-        """Another process has begun with the same id."""
+        """Another process may have taken the id from it."""
+        self.is_ready = False
+        """It has the id, or had it."""
         self._begun_s = 0.0
         self._transactions = 0
 
@@ -46,6 +48,7 @@ class TransactionalWriter(Writer):
 
     async def init(self, producer: Producer) -> None:
         await self._insist(producer.init_transactions)
+        self.is_ready = True
 
     async def begin(self, producer: Producer) -> Transaction:
         await producer.begin_transaction()

@@ -152,7 +152,8 @@ class Producers:
             return
         if first == next_sequence(known.last_sequence):
             return
-        if known.batches and _is_older(last, known.batches[0].first_sequence):
+        # With fewer it may be one that was refused when those after it were taken, and must not pass for written.
+        if len(known.batches) == REMEMBERED_BATCHES and _is_older(last, known.batches[0].first_sequence):
             raise DuplicateSequenceNumber(
                 f"producer {producer_id} repeats sequence {first}, older than the last {REMEMBERED_BATCHES} batches"
             )

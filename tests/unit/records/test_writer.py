@@ -464,3 +464,14 @@ def test_the_compiled_writer_leaks_no_references() -> None:
     gc.collect()
     assert [sys.getrefcount(thing) for thing in (key, value, name)] == before
     value.append(0)
+
+
+@pytest.mark.parametrize("twin", TWINS)
+def test_a_stopped_batch_takes_no_more_and_can_be_sealed(twin: ModuleType) -> None:
+    writer = twin.BatchWriter(1_000)
+    writer.append(5, None, b"first")
+    writer.stop()
+    assert writer.append(5, None, b"") == -1
+    assert writer.append(5, None, b"second") == -1
+    sealed = writer.seal(producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=False)
+    assert bytes(sealed)[57:61] == (1).to_bytes(4, "big")

@@ -297,3 +297,14 @@ def test_a_marker_begins_its_producers_epoch() -> None:
     with pytest.raises(InvalidProducerEpoch):
         producers.check_data(7, 0, 1, 1, is_transactional=True)
     producers.check_data(7, 1, 0, 0, is_transactional=True)
+
+
+def test_a_batch_that_was_refused_when_those_after_it_were_taken_does_not_pass_for_written(log: Log) -> None:
+    send = sender(log)
+    # A new producer may begin anywhere, so these are taken though the batch before them was not.
+    for sequence in (1, 2, 3, 4):
+        send(sequence)
+    with pytest.raises(OutOfOrderSequenceNumber):
+        send(0)
+    assert log.end_offset == 4
+

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping
 
-from penstock.client.cluster import Cluster, ClusterView
+from penstock.client.cluster import Cluster, ClusterView, Deadline
 from penstock.client.consumer.subscription import Mode, Subscriptions
 from penstock.client.errors import error_for
 from penstock.model.errors import ErrorCode
@@ -57,7 +57,8 @@ class WantedTopics:
         """Ask for all topics once, so that a member does not join for nothing first."""
         if self._subscriptions.mode is Mode.PATTERN and not self._subscriptions.topics:
             self._cluster.wants_all_topics = True
-            await self._cluster.refresh()
+            forever = Deadline(self._cluster.world.clock, None)
+            await self._cluster.persist(self._cluster.refresh, forever, "the topics were not listed")
             self.update()
 
     async def learn(self, topics: Collection[str]) -> None:

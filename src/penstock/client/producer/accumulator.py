@@ -243,6 +243,8 @@ class Accumulator:
         if batch is None:
             return False
         lane.open = None
+        # Who looked at the lane a moment ago may still have it in hand.
+        batch.writer.stop()
         del self._lingering[lane]
         lane.queue.append(batch)
         lane.queued_bytes += batch.writer.size

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 
 import pytest
 
@@ -107,6 +108,22 @@ def test_a_broker_that_comes_back_in_time_finds_its_members() -> None:
         town.start_broker()
         await asyncio.sleep(2 * SESSION_SECONDS)
         assert member.told == [("assigned", [0, 1])]
+
+    simulate(main)
+
+
+def test_a_pattern_waits_for_a_broker_that_is_away() -> None:
+    async def main(town: Town) -> None:
+        await town.topic("t", 2)
+        town.crash_broker()
+        member = town.member("t")
+        await member.do(member.consumer.unsubscribe())
+        member.consumer.subscribe(re.compile("t"), listener=member)
+        member.start()
+        await asyncio.sleep(2 * SESSION_SECONDS)
+        town.start_broker()
+        await until(lambda: member.partitions == {0, 1})
+        assert member.failure is None
 
     simulate(main)
 
