@@ -119,7 +119,7 @@ def test_offsets_that_show_no_member_are_caught(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(Transactions, "_commit_offsets", anonymous)
     told = complaint()
-    assert "not once each" in told or "goes back" in told
+    assert any(part in told for part in ("not once each", "goes back", "processors has read"))
 
 
 # The checkers themselves

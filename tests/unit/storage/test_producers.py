@@ -282,6 +282,17 @@ def test_a_snapshot_keeps_only_the_last_batch(tmp_path: Path) -> None:
     assert [one.last_sequence for one in known.batches] == [1]
 
 
+def test_all_batches_that_were_under_way_in_a_crash_are_known_after_it(tmp_path: Path) -> None:
+    """Else the first that is repeated is out of order, and its producer begins anew: it would be there twice."""
+    log = opened(tmp_path / "t-0", LogConfig())
+    send = sender(log)
+    for sequence in range(4):
+        send(sequence)
+    for _ in range(2):
+        log = opened(tmp_path / "t-0", LogConfig(), state=killed(log))
+        assert [sender(log)(sequence) for sequence in range(4)] == [(offset, True) for offset in range(4)]
+
+
 def test_snapshots_list_producers_as_a_java_map_does() -> None:
     ids = [5, 1, 16, 33, 2, 1 << 32]
     assert java_order({one: Producer(0) for one in ids}) == [16, 1, 33, 1 << 32, 2, 5]
@@ -307,4 +318,3 @@ def test_a_batch_that_was_refused_when_those_after_it_were_taken_does_not_pass_f
     with pytest.raises(OutOfOrderSequenceNumber):
         send(0)
     assert log.end_offset == 4
-
