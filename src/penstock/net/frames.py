@@ -2,6 +2,8 @@
 
 from struct import Struct as Packed
 
+from penstock.records.kernel import unfilled
+
 SCRATCH_SIZE = 64 * 1024
 SMALLEST_STEP = 64 * 1024
 AHEAD = 16
@@ -130,12 +132,16 @@ class FrameReader:
         """Take memory for the frame that was announced, and receive it there."""
         size, self.announced = self.announced, 0
         start = self._view[self._start + 4 : self._end]
-        first = size if size <= self._eager_up_to else min(size, max(SMALLEST_STEP, AHEAD * len(start)))
-        self._large = self._spare.take(size) or bytearray(first)
+        self._large = self._spare.take(size) or self._new_buffer(size, len(start))
         self._large[: len(start)] = start
         self._large_size = size
         self._filled = len(start)
         self._start = self._end
+
+    def _new_buffer(self, size: int, received: int) -> bytearray:
+        if size <= self._eager_up_to:
+            return unfilled(size)
+        return bytearray(min(size, max(SMALLEST_STEP, AHEAD * received)))
 
     def take_finished(self) -> bytearray | None:
         """The buffer of the last large frame, for who knows that nobody has views of it any more."""

@@ -308,6 +308,11 @@ def decode_for_consumer(
     return read_records(body, count, base_offset, base_timestamp, log_append_timestamp, origin)
 
 
+def unfilled(Py_ssize_t size):
+    """So many bytes of memory as it is found, for who fills all of it."""
+    return PyByteArray_FromStringAndSize(NULL, size)
+
+
 def skip_below(body, Py_ssize_t count, int64_t offset_delta):
     """How many records at the start of an uncompressed section have a smaller offset delta, and their bytes."""
     cdef Py_buffer view

@@ -15,6 +15,7 @@ try:
         scan,
         skip_below,
         timestamp_range,
+        unfilled,
     )
 
     COMPILED = True
@@ -31,6 +32,7 @@ except ImportError:
         scan,
         skip_below,
         timestamp_range,
+        unfilled,
     )
 
     COMPILED = False
@@ -52,4 +54,5 @@ __all__ = [
     "scan",
     "skip_below",
     "timestamp_range",
+    "unfilled",
 ]

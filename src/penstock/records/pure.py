@@ -215,6 +215,11 @@ def decode_for_consumer(
     ]
 
 
+def unfilled(size: int) -> bytearray:
+    """So many bytes of memory, for who fills all of it."""
+    return bytearray(size)
+
+
 def skip_below(body: Buffer, count: int, offset_delta: int) -> tuple[int, int]:
     """How many records at the start of an uncompressed section have a smaller offset delta, and their bytes."""
     skipped = at = 0
