@@ -3,6 +3,7 @@
 import random
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,7 +23,7 @@ MAX_UNDER_WAY = 400
 PAUSE_SECONDS = 0.002
 
 
-class Worker:
+class Worker(ABC):
     """A thread that goes round until it is told to stop; what it raises is told by `stop`."""
 
     def __init__(self, name: str) -> None:
@@ -33,8 +34,8 @@ class Worker:
     def start(self) -> None:
         self._thread.start()
 
-    def turn(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def turn(self) -> None: ...
 
     def check(self) -> None:
         if self._error is not None:

@@ -72,14 +72,19 @@ def produce(bootstrap: str, topic: str, partitions: int, records_each: int, labe
     return values
 
 
-async def until(is_true: Callable[[], bool], *tasks: "asyncio.Task[Any]") -> None:
-    """Wait for a condition; what one of the tasks fails with comes first."""
-    deadline = time.monotonic() + WAIT_SECONDS
+async def until(
+    is_true: Callable[[], bool],
+    *tasks: "asyncio.Task[Any]",
+    seconds: float = WAIT_SECONDS,
+    found: Callable[[], object] = lambda: "",
+) -> None:
+    """Wait for a condition; what one of the tasks fails with comes first, and `found` tells what there is instead."""
+    deadline = time.monotonic() + seconds
     while not is_true():
         for task in tasks:
             if task.done():
                 task.result()
-        assert time.monotonic() < deadline, "waited for nothing"
+        assert time.monotonic() < deadline, f"waited for nothing: {found()}"
         await asyncio.sleep(LOOK_SECONDS)
 
 

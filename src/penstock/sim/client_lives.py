@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -27,7 +28,7 @@ NETWORK_OPTIONS: dict[str, Any] = {
 }
 
 
-class Life:
+class Life(ABC):
     """One process from its start to its end; whoever kills it says so to `die`."""
 
     def __init__(self, name: str, world: World, chance: random.Random) -> None:
@@ -48,8 +49,8 @@ class Life:
         await self._check_tasks()
         self.is_over = True
 
-    async def live(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    async def live(self) -> None: ...
 
     def die(self) -> None:
         """Killed; nothing of it runs any more."""
