@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-COMPUTING_MINUTES = {"tidy": 1, "unit": 4, "oracle": 1, "scenarios": 1, "property": 6, "simulation": 8}
+COMPUTING_MINUTES = {"tidy": 1, "unit": 4, "oracle": 1, "scenarios": 1, "property": 6, "simulation": 8, "spark": 10}
 WAITING_MINUTES = {"integration": 11, "chaos": 7}
 BUDGET_MINUTES = {**COMPUTING_MINUTES, **WAITING_MINUTES}
 """Bounds, not estimates: on two idle cores the whole takes about half of the 20 minutes it may."""

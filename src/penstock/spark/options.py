@@ -1,0 +1,62 @@
+"""The options of the data source, as Spark hands them over: names without case, values as text."""
+
+from collections.abc import Collection, Mapping
+from difflib import get_close_matches
+
+PREFIX = "kafka."
+"""Options that begin so go to our clients, by Kafka's names without it."""
+
+BOOTSTRAP = "kafka.bootstrap.servers"
+TRUTH = {"true": True, "false": False}
+
+
+class OptionError(ValueError):
+    """An option that cannot be used; the text is one line that says what to do."""
+
+
+def client_settings(options: Mapping[str, str], refused: Mapping[str, str]) -> dict[str, str]:
+    """The settings of our clients among them; `refused` says of a name without prefix what to use instead."""
+    if not options.get(BOOTSTRAP):
+        raise OptionError(f"option {BOOTSTRAP!r} is missing: name a broker, such as localhost:9092")
+    settings: dict[str, str] = {}
+    for name in options:
+        setting = name.lower().removeprefix(PREFIX)
+        if setting == name.lower():
+            continue
+        if setting in refused:
+            raise OptionError(f"option {PREFIX + setting!r} is not supported: {refused[setting]}")
+        settings[setting] = options[name]
+    return settings
+
+
+def refuse_unknown(options: Mapping[str, str], known: Collection[str]) -> None:
+    """Raise for the first that is neither ours nor a client's."""
+    by_lower_case = {name.lower(): name for name in known}
+    for name in options:
+        lower = name.lower()
+        if lower.startswith(PREFIX) or lower in by_lower_case:
+            continue
+        nearest = get_close_matches(lower, by_lower_case, n=1, cutoff=0.0)[0]
+        raise OptionError(f"unknown option {name!r}; the nearest known one is {by_lower_case[nearest]!r}")
+
+
+def flag(options: Mapping[str, str], name: str, default: bool) -> bool:
+    given = options.get(name)
+    if given is None:
+        return default
+    if given.lower() not in TRUTH:
+        raise OptionError(f"option {name!r} must be true or false, not {given!r}")
+    return TRUTH[given.lower()]
+
+
+def whole_number(options: Mapping[str, str], name: str, *, at_least: int) -> int | None:
+    given = options.get(name)
+    if given is None:
+        return None
+    try:
+        number = int(given)
+    except ValueError:
+        raise OptionError(f"option {name!r} must be a whole number, not {given!r}") from None
+    if number < at_least:
+        raise OptionError(f"option {name!r} must be at least {at_least}, not {number}")
+    return number

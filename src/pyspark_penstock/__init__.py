@@ -1,0 +1,51 @@
+"""Spark's data source `penstock`; Spark finds it by this package's name.
+
+Spark imports every `pyspark_*` package whenever it looks for one: so this one stays light, and the rest of it is loaded
+by whoever reads or writes.
+"""
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import (
+        DataSourceReader,
+        DataSourceStreamReader,
+        DataSourceStreamWriter,
+        DataSourceWriter,
+    )
+    from pyspark.sql.types import StructType
+
+
+class DefaultSource(DataSource):
+    """Topics as tables: `spark.read`, `spark.readStream`, `df.write`, `df.writeStream` with `.format("penstock")`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "penstock"
+
+    def schema(self) -> "StructType":
+        from penstock.spark.source import schema_for
+
+        return schema_for(self.options)
+
+    def reader(self, schema: "StructType") -> "DataSourceReader":
+        from penstock.spark.source import TopicReader
+
+        return TopicReader(self.options)
+
+    def streamReader(self, schema: "StructType") -> "DataSourceStreamReader":
+        from penstock.spark.source import TopicStreamReader
+
+        return TopicStreamReader(self.options)
+
+    def writer(self, schema: "StructType", overwrite: bool) -> "DataSourceWriter":
+        from penstock.spark.sink import TopicWriter
+
+        return TopicWriter(self.options, schema, overwrite)
+
+    def streamWriter(self, schema: "StructType", overwrite: bool) -> "DataSourceStreamWriter":
+        from penstock.spark.sink import TopicStreamWriter
+
+        return TopicStreamWriter(self.options, schema)

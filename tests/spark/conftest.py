@@ -1,0 +1,77 @@
+"""A real broker and a real Spark for the tests of a file, and topics that no other test uses."""
+
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from penstock import Admin
+from penstock.client.admin import NewTopic
+from penstock.spark import session
+from tests.brokers import BrokerProcess
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Spark's own Python leaves sockets and files behind, and calls what pandas has given up."""
+    for item in items:
+        if HERE in item.path.parents:
+            for ignored in (
+                "ignore:unclosed:ResourceWarning",
+                "ignore::pytest.PytestUnraisableExceptionWarning",
+                "ignore::DeprecationWarning:pyspark.*",
+                "ignore::FutureWarning:pyspark.*",
+                "ignore::UserWarning:pyspark.*",
+            ):
+                item.add_marker(pytest.mark.filterwarnings(ignored))
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """One Spark for all tests of the folder; those that kill a driver start one of their own in a process."""
+    started = session()
+    yield started
+    started.stop()
+
+
+@pytest.fixture(scope="session")
+def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """One broker for all tests of the folder that do not harm it; it must have had no error of its own."""
+    process = BrokerProcess(tmp_path_factory.mktemp("broker") / "data", "group.initial.rebalance.delay.ms=0").start()
+    try:
+        yield process
+    finally:
+        code = process.stop()
+    assert code == 0
+    assert "Traceback" not in process.log, process.log
+
+
+@pytest.fixture
+def own_broker(tmp_path: Path) -> Iterator[BrokerProcess]:
+    """A broker that a test may stop, kill and start again."""
+    process = BrokerProcess(tmp_path / "data", "group.initial.rebalance.delay.ms=0").start()
+    try:
+        yield process
+    finally:
+        process.kill()
+
+
+@pytest.fixture
+def bootstrap(shared_broker: BrokerProcess) -> str:
+    return shared_broker.bootstrap
+
+
+@pytest.fixture
+def new_topic(bootstrap: str) -> Callable[..., str]:
+    """`new_topic(partitions=1, configs={})` gives the name of a topic that is there and empty."""
+
+    def create(partitions: int = 1, configs: Mapping[str, str] | None = None) -> str:
+        name = f"t-{uuid.uuid4().hex[:8]}"
+        with Admin(bootstrap) as admin:
+            admin.create_topics([NewTopic(name, partitions, configs=configs or {})]).raise_any()
+        return name
+
+    return create
