@@ -9,6 +9,7 @@ TOOLS = {
     "serve": "start one broker",
     "dump-log": "print the files of a log directory",
     "metrics": "print a broker's metrics at an interval",
+    "pipeline": "check and run pipelines on Spark",
 }
 """Each tool is a module of this package with `add_arguments(parser)` and `run(arguments) -> exit code`."""
 

@@ -18,10 +18,14 @@ from penstock.client.admin.kinds import TransactionState
 from penstock.client.admin.outcomes import Outcomes
 from penstock.client.admin.part import Part
 from penstock.client.cluster import CoordinatorKind
+from penstock.client.cluster.node import SOFTWARE_NAME, SOFTWARE_VERSION
 from penstock.client.errors import KafkaError
+from penstock.client.producer.group_commit import TransactionTicket
 from penstock.client.types import TopicPartition
 from penstock.model.errors import ErrorCode
+from penstock.protocol.api import ApiKey
 from penstock.protocol.messages import describe_transactions
+from penstock.protocol.messages.api_versions import ApiVersionsRequest
 from penstock.protocol.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -29,6 +33,7 @@ from penstock.protocol.messages.describe_producers import (
     TopicRequest,
 )
 from penstock.protocol.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
+from penstock.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from penstock.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from penstock.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from penstock.protocol.messages.write_txn_markers import (
@@ -221,6 +226,46 @@ class TransactionsPart(Part):
             is_single=True,
         )
         return await self._asking.each(transactional_ids, question, self._asking.deadline(timeout_ms))
+
+    async def abort_handed_over(
+        self, tickets: Iterable[TransactionTicket], *, timeout_ms: float | None = None
+    ) -> Outcomes[str, None]:
+        """Abort transactions that were handed over and not committed; one that has ended or goes on is left alone."""
+        wanted = {ticket.transactional_id: ticket for ticket in tickets}
+
+        def read(answer: Answer[str]) -> dict[str, KafkaError | None]:
+            response: EndTxnResponse = answer.response
+            (transactional_id,) = answer.items
+            return {transactional_id: verdict(response.error_code, None, transactional_id, None)}
+
+        question: Question[str, None] = Question(
+            what="to abort transactions",
+            route=self._routing.coordinators(CoordinatorKind.TRANSACTION),
+            request=lambda ids, _: EndTxnRequest(
+                transactional_id=ids[0],
+                producer_id=wanted[ids[0]].producer_id,
+                producer_epoch=wanted[ids[0]].producer_epoch,
+                committed=False,
+            ),
+            read=read,
+            passing=COORDINATOR_FAULTS | {ErrorCode.CONCURRENT_TRANSACTIONS},
+            is_single=True,
+        )
+        return await self._asking.each(wanted, question, self._asking.deadline(timeout_ms))
+
+    async def can_commit_groups(self, *, timeout_ms: float | None = None) -> bool:
+        """Whether the brokers commit several transactions as one: Penstock's do, others do not."""
+        question: Question[str, bool] = Question(
+            what="to ask for what the brokers can do",
+            route=self._routing.any,
+            request=lambda _, __: ApiVersionsRequest(
+                client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION
+            ),
+            read=lambda answer: {
+                answer.items[0]: any(each.api_key == ApiKey.GROUP_COMMIT for each in answer.response.api_keys)
+            },
+        )
+        return await self._asking.one(question, self._asking.deadline(timeout_ms))
 
 
 def _read_listings(answer: Answer[int]) -> dict[int, list[TransactionListing] | KafkaError]:

@@ -46,6 +46,8 @@ class Admin(BlockingClient[AsyncAdmin]):
     describe_transactions = blocking(AsyncAdmin.describe_transactions)
     describe_producers = blocking(AsyncAdmin.describe_producers)
     abort_transaction = blocking(AsyncAdmin.abort_transaction)
+    abort_handed_over = blocking(AsyncAdmin.abort_handed_over)
+    can_commit_groups = blocking(AsyncAdmin.can_commit_groups)
     fence_producers = blocking(AsyncAdmin.fence_producers)
     describe_cluster = blocking(AsyncAdmin.describe_cluster)
     describe_features = blocking(AsyncAdmin.describe_features)

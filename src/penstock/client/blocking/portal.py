@@ -58,9 +58,12 @@ class _Call(Generic[T]):
         """In the caller's thread."""
         while (wish := self.wishes.get()) is not None:
             wish()
-        if self.task is None or not self.task.done() or self.task.cancelled():
+        task = self.task
+        if task is None or not task.done() or task.cancelled():
             raise IllegalState(CLOSED_MEANWHILE)
-        return self.task.result()
+        # The task's context knows this call: uncut, a large result would stay until the garbage collector comes.
+        self.task = None
+        return task.result()
 
 
 _current: "contextvars.ContextVar[_Call[Any]]" = contextvars.ContextVar("penstock blocking call")

@@ -1,5 +1,6 @@
 """Whole batches out of the fetcher as one Arrow RecordBatch."""
 
+import math
 from typing import TYPE_CHECKING
 
 from penstock.client.consumer.fetched import corrupt
@@ -22,12 +23,15 @@ def check_arrow() -> None:
         raise ImportError("poll_arrow needs pyarrow: install penstock[arrow]") from error
 
 
-def take_arrow(fetcher: Fetcher) -> "pa.RecordBatch | None":
-    """All that may be handed out now, which counts as consumed with that; None when there is nothing."""
+def take_arrow(fetcher: Fetcher, max_rows: float = math.inf) -> "pa.RecordBatch | None":
+    """All that may be handed out now, which counts as consumed with that; None when there is nothing.
+
+    Not more batches than have about `max_rows` records, or the first.
+    """
     # Late, as pyarrow is an extra, and takes its time to load.
     from penstock.records.arrow import PartitionBatches, decode_arrow_partitions
 
-    chosen = _within(fetcher.peek_batches(), MAX_BYTES)
+    chosen = _within(fetcher.peek_batches(), MAX_BYTES, max_rows)
     while chosen:
         try:
             parts = [PartitionBatches(*each.partition, each.offset, each.batches) for each in chosen]
@@ -44,21 +48,23 @@ def take_arrow(fetcher: Fetcher) -> "pa.RecordBatch | None":
         fetcher.skip_batches(chosen)
         if found.num_rows:
             return found
-        chosen = _within(fetcher.peek_batches(), MAX_BYTES)
+        chosen = _within(fetcher.peek_batches(), MAX_BYTES, max_rows)
     return None
 
 
-def _within(peeked: list[Batches], max_bytes: int) -> list[Batches]:
+def _within(peeked: list[Batches], max_bytes: int, max_rows: float = math.inf) -> list[Batches]:
     """The first batch, and those after it that fit."""
     chosen: list[Batches] = []
     left = max_bytes
+    rows_left = max_rows
     for each in peeked:
         batches: list[BatchView] = []
         for batch in each.batches:
-            if left < batch.size and (chosen or batches):
+            if (left < batch.size or rows_left < batch.record_count) and (chosen or batches):
                 break
             batches.append(batch)
             left -= batch.size
+            rows_left -= batch.record_count
         if not batches:
             break
         chosen.append(each._replace(batches=batches))

@@ -1,6 +1,7 @@
 """The asyncio consumer: reads records of topics, alone or as a member of a group."""
 
 import logging
+import math
 import re
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from types import TracebackType
@@ -130,17 +131,27 @@ class Consumer:
         engine.records_consumed += len(records)
         return engine.interceptors.on_consume(records) if engine.interceptors and records else records
 
-    async def poll_arrow(self, timeout: float = 1.0) -> "pa.RecordBatch | None":
+    async def poll_arrow(
+        self, timeout: float = 1.0, *, max_rows: float = math.inf, until: Mapping[Partition, int] | None = None
+    ) -> "pa.RecordBatch | None":
         """All that is at hand as one Arrow RecordBatch, as soon as there is something; None after the timeout.
 
         The columns are key, value (bytes: deserializers and interceptors have no part in this), topic, partition,
         offset, timestamp, timestampType and headers, as Spark names them. Needs pyarrow (`penstock[arrow]`).
+        With `max_rows` not more batches than have so many records, or the first. With `until` it is None as soon as
+        all these positions are reached: what lies before them may be nothing but markers and aborted records.
         """
         check_arrow()
         engine = self._engine
         engine.start()
-        found = await engine.polling.run(lambda: take_arrow(engine.fetcher), timeout * 1_000)
-        engine.records_consumed += found.num_rows if found is not None else 0
+
+        def take() -> "pa.RecordBatch | bool":
+            return take_arrow(engine.fetcher, max_rows) or (until is not None and engine.has_reached(until))
+
+        found = await engine.polling.run(take, timeout * 1_000)
+        if isinstance(found, bool):
+            return None
+        engine.records_consumed += found.num_rows
         return found
 
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:

@@ -120,6 +120,11 @@ class Engine:
             attempt, deadline, f"the position of {partition} was not found", setting="default.api.timeout.ms"
         )
 
+    def has_reached(self, ends: Mapping[TopicPartition | tuple[str, int], int]) -> bool:
+        """Whether no position is before its end."""
+        states = [(self.subscriptions.state(TopicPartition(*partition)), end) for partition, end in ends.items()]
+        return all(state.position is not None and state.position.offset >= end for state, end in states)
+
     async def offsets(
         self, wanted: Mapping[TopicPartition, int], deadline: Deadline
     ) -> dict[TopicPartition, FoundOffset]:

@@ -35,7 +35,15 @@ def salted_id(name: str, like: str, partition_count: int) -> str:
     return f"{name}~{salt}"
 
 
-async def commit_together(cluster: Cluster, tickets: Sequence[TransactionTicket]) -> list[TransactionTicket]:
+class MemberRefused(KafkaError):
+    """Another producer's transaction cannot be committed any more, so nothing was; this one has to be aborted."""
+
+    needs_abort = True
+
+
+async def commit_together(
+    cluster: Cluster, tickets: Sequence[TransactionTicket], own_id: str
+) -> list[TransactionTicket]:
     """Commit all or none; what each producer goes on with. Repeating it after a lost answer is safe."""
     leader = tickets[0].transactional_id
     members = [
@@ -58,17 +66,22 @@ async def commit_together(cluster: Cluster, tickets: Sequence[TransactionTicket]
         raise
     if response.error_code in ELSEWHERE:
         cluster.forget_coordinator(CoordinatorKind.TRANSACTION, leader)
-    _refuse(response)
+    _refuse(response, own_id)
     return [
         TransactionTicket(result.transactional_id, result.producer_id, result.producer_epoch)
         for result in response.results
     ]
 
 
-def _refuse(response: GroupCommitResponse) -> None:
+def _refuse(response: GroupCommitResponse, own_id: str) -> None:
     """Raise for the member that is to blame; the others were not even tried."""
     for result in response.results:
-        if result.error_code not in (ErrorCode.NONE, ErrorCode.OPERATION_NOT_ATTEMPTED):
-            raise error_for(result.error_code, context=f"transactional id {result.transactional_id!r}")
+        if result.error_code in (ErrorCode.NONE, ErrorCode.OPERATION_NOT_ATTEMPTED):
+            continue
+        error = error_for(result.error_code, context=f"transactional id {result.transactional_id!r}")
+        if error.retriable or result.transactional_id == own_id:
+            raise error
+        # That another producer is fenced must not be taken for the end of this one.
+        raise MemberRefused(str(error), code=error.code)
     if response.error_code != ErrorCode.NONE:
         raise error_for(response.error_code, context="group commit")

@@ -183,12 +183,18 @@ class TransactionalSession(Transactions):
         self.check("commit_transaction")
         await self._flushed(flush, deadline)
         own = TransactionTicket(self.transactional_id, self.identity.producer_id, self.identity.producer_epoch)
+        # The coordinator does not know of a transaction in which nothing was sent.
+        members = [own, *tickets] if self.has_begun else tickets
         self.state = State.COMMITTING
-        results = await self.guarded(
-            lambda: commit_together(self._cluster, [own, *tickets]), deadline, "the group was not committed"
-        )
-        mine = next(result for result in results if result.transactional_id == self.transactional_id)
-        self.identity.become(mine.producer_id, mine.producer_epoch)
+        if members:
+            results = await self.guarded(
+                lambda: commit_together(self._cluster, members, self.transactional_id),
+                deadline,
+                "the group was not committed",
+            )
+            for result in results:
+                if result.transactional_id == self.transactional_id:
+                    self.identity.become(result.producer_id, result.producer_epoch)
         self.completed()
 
     async def abort_on_close(self, outcomes: Outcomes, deadline: Deadline) -> bool:

@@ -157,6 +157,11 @@ class Transactions:
         if self._adder is not None:
             self._adder.cancel()
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether something was sent in the transaction."""
+        return self._is_begun
+
     # What the sender asks
 
     @property

@@ -56,6 +56,16 @@ def test_more_than_is_wise_comes_in_several_pieces(monkeypatch: pytest.MonkeyPat
     assert [take(queue).num_rows for _ in range(2)] == [3, 3]
 
 
+def test_no_more_batches_come_than_have_the_rows_that_are_wanted() -> None:
+    queue = Queue(p0=[batch(0, 3), batch(3, 3), batch(6, 3)], p1=[batch(0, 3)])
+    limited = [take_arrow(cast(Fetcher, queue), 7) for _ in range(2)]
+    assert [found.num_rows for found in limited if found is not None] == [6, 6]
+    # One batch comes in any case.
+    found = take_arrow(cast(Fetcher, Queue(p0=[batch(0, 3), batch(3, 3)])), 1)
+    assert found is not None
+    assert found.num_rows == 3
+
+
 def test_what_grows_beyond_the_bound_comes_in_several_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     bound_by(monkeypatch, 250_000)
     queue = Queue(p0=[batch(offset, 1, bytes(100_000), Codec.ZSTD) for offset in range(8)])

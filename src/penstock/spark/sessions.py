@@ -38,8 +38,8 @@ def session(
 ) -> SparkSession:
     """Spark on this machine, or on a cluster with `master="spark://host:7077"`; the running session if there is one.
 
-    `bootstrap` are the brokers that `read` and `write` use when they are not told others; `settings` are Spark's own and
-    win over ours.
+    `bootstrap` are the brokers that `read` and `write` use when they are not told others; `settings` are Spark's own
+    and win over ours.
     """
     prepare_environment(is_local=master.startswith("local"))
     builder = SparkSession.builder.master(master).appName(app_name)

@@ -1,0 +1,188 @@
+"""`make demo`: a broker, a shop that makes events up, a pipeline of three hops, and a check in batch at the end."""
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from examples.shop.events import RAW_TOPICS, Shop
+from examples.shop.flows import ALERTS, CLEAN, DEAD_LETTERS, LOYALTY, PAID, PARTITIONS, REVENUE
+from examples.shop.pipeline import HOPS
+from examples.shop.producing import Generator
+from examples.shop.watching import Watch
+from penstock import Admin, Consumer
+from penstock.client.admin import NewTopic
+from penstock.client.types import TopicPartition
+
+ROOT = Path(__file__).parents[2]
+TOPICS = (*RAW_TOPICS, *CLEAN.values(), PAID, LOYALTY, REVENUE, ALERTS, DEAD_LETTERS)
+START_SECONDS = 120.0
+DRAIN_SECONDS = 300.0
+STOP_SECONDS = 60.0
+
+
+class Place(NamedTuple):
+    """Of a record."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=1.0, help="how long the shop is open (default 1)")
+    parser.add_argument("--rate", type=float, default=400.0, help="events a second, payments not counted (default 400)")
+    parser.add_argument("--seed", type=int, default=1, help="another one makes other events up")
+    parser.add_argument("--picture", type=Path, default=Path("demo.png"), help="where the picture goes")
+    arguments = parser.parse_args()
+    if arguments.minutes <= 0 or arguments.rate <= 0:
+        parser.error("--minutes and --rate must be more than 0")
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="penstock-demo-") as name, broker(Path(name)) as bootstrap:
+        code = run(Path(name), bootstrap, arguments)
+    say(f"done after {time.monotonic() - start:.0f} s")
+    return code
+
+
+def run(directory: Path, bootstrap: str, arguments: argparse.Namespace) -> int:
+    shop = Shop(arguments.seed)
+    database = directory / "customers.db"
+    with Admin(bootstrap) as admin:
+        admin.create_topics([NewTopic(topic, PARTITIONS) for topic in TOPICS]).raise_any()
+        watch = Watch(admin, TOPICS, PARTITIONS)
+        with pipeline(directory, bootstrap, database) as process:
+            say(f"the shop opens: {arguments.rate:g} events a second for {arguments.minutes:g} minutes")
+            generator = Generator(bootstrap, shop, seconds=arguments.minutes * 60, rate=arguments.rate)
+            generator.start()
+            watch.until(lambda: generator.is_done or process.poll() is not None, arguments.minutes * 60 + START_SECONDS)
+            generator.finish()
+            say(f"the shop is closed: {shop.books.sent.total()} records in {len(RAW_TOPICS)} topics; draining")
+            for hop in HOPS:
+                if not watch.until(partial(watch.is_drained, hop), DRAIN_SECONDS):
+                    raise SystemExit(f"the pipeline did not get through in {DRAIN_SECONDS:g} s")
+        watch.sample()
+    return check(bootstrap, database, shop, watch, arguments.picture)
+
+
+def check(bootstrap: str, database: Path, shop: Shop, watch: Watch, picture: Path) -> int:
+    from examples.shop.checking import check_all
+    from examples.shop.picture import draw
+    from penstock.spark import origins, session
+
+    say("computing everything again in one batch, and comparing")
+    spark = session(bootstrap=bootstrap)
+    findings = check_all(spark, database, shop.books)
+    for finding in findings:
+        mark = "ok  " if finding.agrees else "DIFF"
+        print(f"   {mark} {finding.name:34} {finding.text if finding.agrees else ''}")
+        if not finding.agrees:
+            print(finding.text)
+    place = last_record(bootstrap, LOYALTY)
+    print(f"\n   where the last points came from ({place.topic}-{place.partition}, offset {place.offset}):")
+    lines = str(origins(place.topic, place.partition, place.offset, bootstrap=bootstrap)).splitlines()
+    print("\n".join(f"     {line}" for line in lines[:12]))
+    spark.stop()
+    draw(watch.history, picture)
+    summarize(shop, watch, picture)
+    return 0 if all(finding.agrees for finding in findings) else 1
+
+
+def summarize(shop: Shop, watch: Watch, picture: Path) -> None:
+    written = watch.history.written[-1]
+    print("\n   records in each topic, markers of transactions not counted out")
+    for topic in TOPICS:
+        print(f"     {topic:20}{written[topic]:>9}")
+    top = ", ".join(f"{user} {points}" for user, points in shop.books.points.most_common(3))
+    worst = max(max(sample.values()) for sample in watch.history.lags)
+    print(f"\n   most points: {top}")
+    print(f"   largest lag of a query: {worst} records; throughput and lag over time: {picture}")
+
+
+def last_record(bootstrap: str, topic: str) -> Place:
+    with Consumer(bootstrap, isolation_level="read_committed", auto_offset_reset="earliest") as consumer:
+        partitions = [TopicPartition(topic, number) for number in range(PARTITIONS)]
+        consumer.assign(partitions)
+        ends = consumer.end_offsets(partitions)
+        last: Place | None = None
+        while any(consumer.position(each) < ends[each] for each in partitions):
+            for record in consumer.poll(1.0):
+                last = Place(record.topic, record.partition, record.offset)
+    if last is None:
+        raise SystemExit(f"nothing was written to {topic}")
+    return last
+
+
+@contextmanager
+def broker(directory: Path) -> Iterator[str]:
+    """A broker of our own in a process; its address."""
+    command = [sys.executable, "-m", "penstock", "serve", "--data-dir", str(directory / "data")]
+    command += ["--listen", "localhost:0"]
+    with started(command, directory / "broker.log") as process:
+        line = first_line(process, "penstock: broker", directory / "broker.log")
+        say(line)
+        yield line.rpartition(" ")[2]
+
+
+@contextmanager
+def pipeline(directory: Path, bootstrap: str, database: Path) -> Iterator["subprocess.Popen[str]"]:
+    """`penstock pipeline run`; at the end of the block it is asked to stop, and must do so in order."""
+    file = Path(__file__).with_name("pipeline.py")
+    command = [sys.executable, "-m", "penstock", "pipeline", "run", str(file), "--bootstrap-server", bootstrap]
+    command += ["--checkpoint", str(directory / "checkpoint"), "--set", "spark.sql.shuffle.partitions=2"]
+    log = directory / "pipeline.log"
+    environment = {"DATABASE": f"sqlite:///{database}", "PYTHONPATH": str(ROOT)}
+    with started(command, log, environment) as process:
+        say(first_line(process, "penstock: running", log))
+        yield process
+        if process.poll() is not None:
+            raise SystemExit(f"the pipeline has ended by itself:\n{log.read_text()[-3000:]}")
+    if process.returncode != 0:
+        raise SystemExit(f"the pipeline ended with {process.returncode}:\n{log.read_text()[-3000:]}")
+
+
+@contextmanager
+def started(
+    command: list[str], log: Path, environment: dict[str, str] | None = None
+) -> Iterator["subprocess.Popen[str]"]:
+    """A process whose first line is awaited and whose other words go to a file; ended with SIGTERM."""
+    with log.open("a") as errors:
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=errors, text=True, env={**os.environ, **(environment or {})}
+        )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        try:
+            process.communicate(timeout=STOP_SECONDS)
+        finally:
+            process.kill()
+            process.wait()
+
+
+def first_line(process: "subprocess.Popen[str]", expected: str, log: Path) -> str:
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith(expected):
+            threading.Thread(target=process.stdout.read, daemon=True).start()
+            return line.strip()
+    raise SystemExit(f"{expected!r} was never said:\n{log.read_text()[-3000:]}")
+
+
+def say(text: str) -> None:
+    print(f"\n>> {text}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

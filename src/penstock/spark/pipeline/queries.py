@@ -1,0 +1,145 @@
+"""A write as a running query of Spark."""
+
+from collections.abc import Callable
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+
+from penstock import Admin
+from penstock.spark.pipeline.sinks import Batch, BatchSink, Control
+from penstock.spark.pipeline.writes import TopicSink, Write
+from penstock.spark.rows import Rows, write, write_dead_letters
+from penstock.spark.rows.writing import outgoing
+
+APPEND = "append"
+AVAILABLE_NOW = "available-now"
+EXACTLY_ONCE, AT_LEAST_ONCE = "exactly-once", "at-least-once"
+QUERY_ID = "sql.streaming.queryId"
+"""Where Spark keeps the id for whoever works for a query."""
+
+
+def start(planned: Write, bootstrap: str, checkpoint: str, trigger: str | None, control: Control) -> StreamingQuery:
+    """`trigger` is a time such as `10 seconds`, or `available-now`; without one a batch follows the other."""
+    mode = output_mode(planned)
+    if not isinstance(planned.sink, TopicSink):
+        deliver = delivery_of(planned, planned.sink, bootstrap, control)
+    elif mode == APPEND:
+        return _start_topic(planned, planned.sink, bootstrap, checkpoint, trigger)
+    else:
+        # Spark lets sinks in Python have appended rows only; a batch at a time they can have all.
+        deliver = delivery_to_topic(planned.sink, bootstrap)
+    writer = planned.frame.writeStream.foreachBatch(deliver).queryName(planned.name)
+    writer = writer.outputMode(mode).option("checkpointLocation", checkpoint)
+    if trigger == AVAILABLE_NOW:
+        writer = writer.trigger(availableNow=True)
+    elif trigger is not None:
+        writer = writer.trigger(processingTime=trigger)
+    return writer.start()
+
+
+def _start_topic(
+    planned: Write, sink: TopicSink, bootstrap: str, checkpoint: str, trigger: str | None
+) -> StreamingQuery:
+    common: dict[str, Any] = {
+        "checkpoint": checkpoint,
+        "trigger": trigger,
+        "name": planned.name,
+        "bootstrap": bootstrap,
+    }
+    if sink.is_dead_letters:
+        assert isinstance(planned.rows, Rows)
+        query = write_dead_letters(planned.rows, **common)
+    else:
+        query = write(
+            planned.rows, sink.topic, delivery=sink.delivery, **_shape(sink), **common, **dict[str, Any](sink.options)
+        )
+    assert query is not None, "a stream has a query"
+    return query
+
+
+def records_of(planned: Write, sink: TopicSink) -> DataFrame:
+    """What would be written, to see whether it can be."""
+    if sink.is_dead_letters:
+        assert isinstance(planned.rows, Rows)
+        return planned.rows.rejected
+    return outgoing(planned.rows, sink.topic, **_shape(sink))
+
+
+def _shape(sink: TopicSink) -> dict[str, Any]:
+    """What records look like."""
+    return {"key": sink.key, "format": sink.format, "schema": sink.schema}
+
+
+def delivery_of(planned: Write, sink: BatchSink, bootstrap: str, control: Control) -> Callable[[DataFrame, int], None]:
+    """What Spark calls with each micro-batch: good rows to the sink, rejected ones to their topic."""
+    dead_letters = planned.rows.dead_letters if isinstance(planned.rows, Rows) else None
+
+    def deliver(frame: DataFrame, number: int) -> None:
+        batch = _batch(frame, number)
+        if dead_letters is None:
+            sink.write(frame, batch, control)
+            return
+        # Once from the source, for both halves, and for each time that the sink has to try.
+        kept = frame.persist()
+        try:
+            rows = Rows(kept, dead_letters)
+            if not rows.rejected.isEmpty():
+                _write_letters(rows, batch, bootstrap)
+            sink.write(rows.good, batch, control)
+        finally:
+            kept.unpersist()
+
+    return deliver
+
+
+def delivery_to_topic(sink: TopicSink, bootstrap: str) -> Callable[[DataFrame, int], None]:
+    """The same for a topic: the batch's number makes it a write that is not repeated."""
+
+    def deliver(frame: DataFrame, number: int) -> None:
+        batch = _batch(frame, number)
+        once = _once(batch.query, number, bootstrap) if sink.delivery in (None, EXACTLY_ONCE) else {}
+        options = {"delivery": sink.delivery, **once, **sink.options}
+        write(frame, sink.topic, **_shape(sink), bootstrap=bootstrap, **options)
+
+    return deliver
+
+
+def _batch(frame: DataFrame, number: int) -> Batch:
+    query = frame.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
+    assert query is not None, "Spark says which query a batch is of"
+    return Batch(query, number)
+
+
+def _write_letters(rows: Rows, batch: Batch, bootstrap: str) -> None:
+    write_dead_letters(rows, bootstrap=bootstrap, **_once(f"{batch.query}-dead-letters", batch.number, bootstrap))
+
+
+def _once(name: str, number: int, bootstrap: str) -> dict[str, Any]:
+    """Options for a numbered write, which is left out when it comes again, if the brokers can do that."""
+    with Admin(bootstrap) as admin:
+        can_do_once = admin.can_commit_groups()
+    return {"txnAppId": name, "txnVersion": number} if can_do_once else {"delivery": AT_LEAST_ONCE}
+
+
+def output_mode(planned: Write) -> str:
+    """The one that was asked for, or the first that Spark can do for these rows; PipelineError if it cannot."""
+    wanted = [planned.mode] if planned.mode is not None else list(planned.sink.modes)
+    refusal: Exception | None = None
+    for mode in wanted:
+        try:
+            refuse_unsupported(planned.frame, mode)
+            return mode
+        except Exception as error:
+            refusal = refusal or error
+    assert refusal is not None
+    raise refusal
+
+
+def refuse_unsupported(frame: DataFrame, mode: str) -> None:
+    """What Spark itself checks when a query starts."""
+    spark: Any = frame.sparkSession
+    modes = spark._jvm.org.apache.spark.sql.streaming.OutputMode
+    checker = spark._jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
+    plan: Any = frame
+    checker.checkForStreaming(plan._jdf.queryExecution().analyzed(), getattr(modes, mode.capitalize())())

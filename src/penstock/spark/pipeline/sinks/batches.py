@@ -1,0 +1,63 @@
+"""What sinks that take one micro-batch at a time have in common."""
+
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+FIRST_WAIT_S: Final = 0.2
+LONGEST_WAIT_S: Final = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One micro-batch: `query` is Spark's id of the query, which a restart from the checkpoint keeps."""
+
+    query: str
+    number: int
+
+
+class Stopped(Exception):
+    """The pipeline is to stop while a sink waits; the batch is done again after the next start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """How a running pipeline and its sinks talk: the one says stop, the others what they wait for."""
+
+    stopping: threading.Event = field(default_factory=threading.Event)
+    report: Callable[[str], None] = lambda _: None
+
+    def waits(self, limit_s: float) -> Iterator[None]:
+        """Ever longer waits, until the time is up; Stopped if the pipeline is to stop meanwhile."""
+        deadline = time.monotonic() + limit_s
+        wait_s = FIRST_WAIT_S
+        while (left_s := deadline - time.monotonic()) > 0:
+            if self.stopping.wait(min(wait_s, left_s)):
+                raise Stopped
+            wait_s = min(2 * wait_s, LONGEST_WAIT_S)
+            yield
+
+
+class BatchSink(ABC):
+    """Writes a micro-batch exactly once, however often it is handed over."""
+
+    modes: ClassVar[Sequence[str]] = ("append",)
+    """Output modes, in the order in which they are tried if none is asked for."""
+
+    @abstractmethod
+    def problems(self, schema: StructType, query: str | None) -> list[str]:
+        """What would make it fail; `query` is the id in the checkpoint, if there is one."""
+
+    @abstractmethod
+    def write(self, frame: DataFrame, batch: Batch, control: Control) -> None: ...
+
+
+def visible(names: Sequence[str]) -> list[str]:
+    """Columns that are written: not those of our own, whose names begin with an underscore."""
+    return [name for name in names if not name.startswith("_")]

@@ -1,0 +1,155 @@
+"""Values in JSON as columns, and what is wrong with one that does not fit."""
+
+from pyspark.sql import Column
+from pyspark.sql import functions as sf
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+VALUE = "value"
+END = "end"
+CORRUPT = "corrupt"
+SHOWN = 100
+"""Characters of a wrong value in a reason."""
+
+STRICT = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+TIMESTAMP_FORMAT = "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]XXX"
+TO_JSON = {"timestampFormat": TIMESTAMP_FORMAT}
+"""Spark's own format leaves the microseconds out."""
+
+
+def parsed(text: Column, schema: StructType) -> Column:
+    """A struct that `fields` and `problem` look into.
+
+    Spark's parser stops at the end of the first object, and whatever follows it is lost in silence. So the text is put
+    into an object with one more field after it, which is only found if the text is one value and nothing else.
+    """
+    wrapped = sf.concat(sf.lit(f'{{"{VALUE}":'), text, sf.lit(f',"{END}":true}}'))
+    return sf.from_json(wrapped, _wrapper(schema), STRICT)
+
+
+def fields(found: Column, schema: StructType) -> list[Column]:
+    """The columns of the value, null where it could not be read."""
+    return [found[VALUE][field.name].alias(field.name) for field in schema.fields]
+
+
+def problem(text: Column, found: Column, schema: StructType) -> Column:
+    """One line that names what is wrong, null if nothing is."""
+    value = found[VALUE]
+    is_broken = found[CORRUPT].isNotNull() | found[END].isNull() | value.isNull()
+    missing = _joined(_missing(value, schema, ""))
+    return (
+        sf.when(~sf.is_valid_utf8(text), sf.lit("the value is not UTF-8"))
+        .when(sf.trim(text) == "", sf.lit("the value is empty"))
+        .when(is_broken, _explained(text, schema))
+        .when(missing != "", missing)
+    )
+
+
+def _wrapper(schema: StructType) -> StructType:
+    return StructType(
+        [
+            StructField(VALUE, schema),
+            StructField(END, BooleanType()),
+            StructField(CORRUPT, StringType()),
+        ]
+    )
+
+
+def _explained(text: Column, schema: StructType) -> Column:
+    """Only evaluated for a value that is known to be wrong, so that it may parse it again."""
+    raw = _raw(text)
+    alone = sf.from_json(text, StructType([*schema.fields, StructField(CORRUPT, StringType())]), STRICT)
+    misfits = _joined(_misfits(raw, alone, schema, ""))
+    is_json = sf.try_parse_json(text).isNotNull()
+    return (
+        sf.when(raw.isNull() & is_json, sf.concat(sf.lit("the value is not a JSON object: "), _short(text)))
+        .when(raw.isNull(), sf.concat(sf.lit("the value is not JSON: "), _short(text)))
+        .when(alone[CORRUPT].isNull(), sf.lit("there is something after the JSON object"))
+        .when(misfits != "", misfits)
+        .otherwise(sf.lit("the value does not fit the schema"))
+    )
+
+
+def _misfits(raw: Column, value: Column, schema: StructType, path: str) -> list[Column]:
+    """For each field what it should have been: a field that has a text and yet no value does not fit."""
+    found = []
+    for field in schema.fields:
+        text, parsed_value, name = raw[field.name], value[field.name], path + field.name
+        told = sf.concat(sf.lit(f"field {name!r} is not {field.dataType.simpleString()}: "), _short(text))
+        found.append(sf.when(text.isNotNull() & parsed_value.isNull(), told))
+        if isinstance(field.dataType, StructType):
+            inside = _misfits(_raw(text), parsed_value, field.dataType, f"{name}.")
+            found += [sf.when(parsed_value.isNotNull(), each) for each in inside]
+    return found
+
+
+def _missing(value: Column, schema: StructType, path: str) -> list[Column]:
+    """For each field that must not be null, that it is; Spark's parser takes every field as one that may be."""
+    found = []
+    for field in schema.fields:
+        inner, name = value[field.name], path + field.name
+        if not field.nullable:
+            found.append(sf.when(inner.isNull(), sf.lit(f"field {name!r} is missing")))
+        if isinstance(field.dataType, StructType):
+            found += [sf.when(inner.isNotNull(), each) for each in _missing(inner, field.dataType, f"{name}.")]
+        elif _has_required_parts(field.dataType):
+            is_incomplete = _is_incomplete(inner, field.dataType)
+            found.append(sf.when(is_incomplete, sf.lit(f"field {name!r} has a part that must not be null and is")))
+    return found
+
+
+def _is_incomplete(value: Column, kind: DataType) -> Column:
+    """Whether a null is somewhere inside where none may be; false if the value itself is null."""
+    if isinstance(kind, StructType):
+        checks = [
+            (sf.lit(False) if field.nullable else value[field.name].isNull())
+            | _is_incomplete(value[field.name], field.dataType)
+            for field in kind.fields
+        ]
+        anything = sf.lit(False)
+        for check in checks:
+            anything = anything | check
+        return value.isNotNull() & anything
+    if isinstance(kind, ArrayType):
+        return _any_element(value, kind.elementType, kind.containsNull)
+    if isinstance(kind, MapType):
+        return _any_element(sf.map_values(value), kind.valueType, kind.valueContainsNull)
+    return sf.lit(False)
+
+
+def _any_element(values: Column, kind: DataType, may_be_null: bool) -> Column:
+    def is_wrong(element: Column) -> Column:
+        return (sf.lit(False) if may_be_null else element.isNull()) | _is_incomplete(element, kind)
+
+    return sf.coalesce(sf.exists(values, is_wrong), sf.lit(False))
+
+
+def _has_required_parts(kind: DataType) -> bool:
+    if isinstance(kind, StructType):
+        return any(not field.nullable or _has_required_parts(field.dataType) for field in kind.fields)
+    if isinstance(kind, ArrayType):
+        return not kind.containsNull or _has_required_parts(kind.elementType)
+    if isinstance(kind, MapType):
+        return not kind.valueContainsNull or _has_required_parts(kind.valueType)
+    return False
+
+
+def _raw(text: Column) -> Column:
+    """The fields of an object as they are written, null if the text is no object."""
+    return sf.from_json(text, MapType(StringType(), StringType()))
+
+
+def _joined(texts: list[Column]) -> Column:
+    """Those that are not null, in one line; empty if all are."""
+    return sf.concat_ws("; ", *texts)
+
+
+def _short(text: Column) -> Column:
+    return sf.substring(text, 1, SHOWN)

@@ -1,0 +1,102 @@
+"""Records on their way: a batch that is written at once, or a query that is started."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from penstock.spark.rows.durations import milliseconds
+from penstock.spark.rows.problems import RowsError, one_of
+from penstock.spark.rows.reading import as_option
+from penstock.spark.sessions import bootstrap_of
+
+APPEND = "append"
+OUTPUT_MODES = (APPEND, "update", "complete")
+AVAILABLE_NOW = "available-now"
+EXACTLY_ONCE = "exactly-once"
+SET_BY_WRITE = {
+    "topic": "name it as an argument",
+    "checkpointlocation": "use checkpoint=...",
+    "kafka.bootstrap.servers": "use bootstrap=...",
+}
+QUERY_ID = "sql.streaming.queryId"
+"""Where Spark keeps the id of the query for whoever works for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """How records are written."""
+
+    output_mode: str
+    checkpoint: str | None
+    trigger: str | float | None
+    name: str | None
+    delivery: str | None
+    bootstrap: str | None
+    options: Mapping[str, Any]
+
+
+def start(records: DataFrame, query: Query) -> StreamingQuery | None:
+    """Begin a stream, or write a batch."""
+    settings = _settings(records, query)
+    if not records.isStreaming:
+        for name in ("checkpoint", "trigger", "name"):
+            if getattr(query, name) is not None:
+                raise RowsError(f"write: {name} is for streams, and these rows were read as a batch: leave it out")
+        _write(records, settings)
+        return None
+    if query.checkpoint is None:
+        raise RowsError("write: a stream needs a directory for its progress: checkpoint='...', one for each query")
+    one_of("the output_mode of write", query.output_mode, OUTPUT_MODES)
+    if query.output_mode == APPEND:
+        writer = records.writeStream.format("penstock").options(**settings)
+    else:
+        writer = records.writeStream.foreachBatch(_one_by_one(settings, query.delivery))
+    writer = writer.outputMode(query.output_mode).option("checkpointLocation", query.checkpoint)
+    if query.name is not None:
+        writer = writer.queryName(query.name)
+    return _triggered(writer, query.trigger).start()
+
+
+def _settings(records: DataFrame, query: Query) -> dict[str, str]:
+    for name in query.options:
+        if name.lower() in SET_BY_WRITE:
+            raise RowsError(f"write: option {name!r} is set already; {SET_BY_WRITE[name.lower()]}")
+    settings = {name: as_option(value) for name, value in query.options.items() if value is not None}
+    settings["kafka.bootstrap.servers"] = bootstrap_of(records.sparkSession, query.bootstrap)
+    if query.delivery is not None:
+        settings["delivery"] = query.delivery
+    return settings
+
+
+def _write(records: DataFrame, settings: Mapping[str, str]) -> None:
+    records.write.format("penstock").mode("append").options(**settings).save()
+
+
+def _one_by_one(settings: Mapping[str, str], delivery: str | None) -> Callable[[DataFrame, int], None]:
+    """Spark gives appended rows alone to a sink in Python; as batches, one by one, it gives all.
+
+    The number of the batch goes with it, so that one that comes again after a crash is not written again.
+    """
+
+    def write_batch(records: DataFrame, number: int) -> None:
+        once: dict[str, str] = {}
+        if delivery in (None, EXACTLY_ONCE):
+            query_id = records.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
+            assert query_id is not None, "Spark says which query a batch is of"
+            once = {"txnAppId": query_id, "txnVersion": str(number)}
+        _write(records, {**settings, **once})
+
+    return write_batch
+
+
+def _triggered(writer: DataStreamWriter, trigger: str | float | None) -> DataStreamWriter:
+    if trigger is None:
+        return writer
+    if trigger == AVAILABLE_NOW:
+        return writer.trigger(availableNow=True)
+    length_ms = milliseconds(trigger, f"the trigger of write, unless it is {AVAILABLE_NOW!r},")
+    return writer.trigger(processingTime=f"{length_ms} milliseconds")

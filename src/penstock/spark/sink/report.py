@@ -1,0 +1,22 @@
+"""What a task tells the driver."""
+
+from dataclasses import dataclass
+
+from pyspark.sql.datasource import WriterCommitMessage
+
+from penstock.client.producer import TransactionTicket
+from penstock.spark.sink.names import WriteName
+from penstock.spark.sink.options import Delivery
+
+
+@dataclass(frozen=True)
+class TaskReport(WriterCommitMessage):
+    """Goes with each task's end, through Spark, to whoever commits."""
+
+    name: WriteName
+    delivery: Delivery
+    rows: int = 0
+    ticket: TransactionTicket | None = None
+    """The open transaction with the rows; None where there is none to commit."""
+    is_skipped: bool = False
+    """The batch was visible already when the task began."""

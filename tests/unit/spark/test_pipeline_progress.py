@@ -1,0 +1,139 @@
+"""Progress lines of pipelines, and the cause of a failure in one line."""
+
+import io
+import threading
+import time
+
+import pytest
+
+from penstock.spark.pipeline.databases import quoted, quoted_table, safe
+from penstock.spark.pipeline.failure import cause_of
+from penstock.spark.pipeline.progress import Display, QueryProgress, distance, line, progress_of, short
+from penstock.spark.pipeline.sinks.batches import Control, Stopped
+
+REPORT = {
+    "batchId": 12,
+    "numInputRows": 3400,
+    "processedRowsPerSecond": 3412.4,
+    "durationMs": {"triggerExecution": 840},
+    "sources": [
+        {
+            "endOffset": {"~group": "g", "orders": {"0": 100, "1": 50}},
+            "latestOffset": {"orders": {"0": 150, "1": 50, "2": 7}},
+        },
+        {"endOffset": '{"a": {"0": 1}}', "latestOffset": '{"a": {"0": 4}}'},
+    ],
+}
+
+
+def test_a_report_of_spark_becomes_a_line() -> None:
+    progress = progress_of("totals", REPORT)
+    assert progress == QueryProgress("totals", 12, 3400, 3412.4, 840, 60)
+    assert line(progress, 8) == "totals    batch 12       3.4k rows/s       lag 60      840 ms"
+
+
+def test_a_query_without_a_report_is_starting() -> None:
+    assert line(progress_of("a", {}, "waiting for x"), 1) == (
+        "a  starting          0 rows/s        lag -        0 ms  waiting for x"
+    )
+
+
+@pytest.mark.parametrize(
+    ("number", "text"), [(0, "0"), (999, "999"), (1000, "1.0k"), (12_345, "12.3k"), (1_200_000, "1.2M")]
+)
+def test_numbers_are_short(number: float, text: str) -> None:
+    assert short(number) == text
+
+
+def test_offsets_without_numbers_in_common_have_no_distance() -> None:
+    assert distance({"cursor": "2026-01-01"}, {"cursor": "2026-01-02"}) is None
+    assert distance(None, {"a": 1}) is None
+    assert distance({"a": 7}, {"a": 5}) == 0
+
+
+def test_lines_are_written_over_on_a_terminal_and_not_elsewhere() -> None:
+    two = [QueryProgress("a", 1, 1, 1.0, 1, 0), QueryProgress("b", 1, 1, 1.0, 1, 0)]
+    terminal = io.StringIO()
+    display = Display(terminal, is_terminal=True, columns=20)
+    display.show(two)
+    display.show(two)
+    first, second = terminal.getvalue().split("\x1b[2A")
+    assert first == second
+    assert all(len(text.removeprefix("\x1b[2K")) < 20 for text in first.splitlines())
+    file = io.StringIO()
+    Display(file, is_terminal=False).show(two)
+    assert "\x1b" not in file.getvalue()
+    assert file.getvalue().count("\n") == 2
+
+
+IN_FOREACH_BATCH = """[STREAM_FAILED] Query [id = 1] terminated with exception: [FOREACH_BATCH_USER_FUNCTION_ERROR] An \
+error occurred. Reason: An exception was raised by the Python Proxy. Return Message: Traceback (most recent call last):
+  File "py4j/clientserver.py", line 644, in _call_proxy
+    return_value = getattr(self.pool[obj_id], method)(*params)
+                   ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
+  File "x.py", line 23, in f
+    raise PipelineError("no")
+penstock.spark.pipeline.problems.PipelineError: sqlite:///a.db was away
+for 3 s
+ SQLSTATE: 39000 SQLSTATE: XXKST
+=== Streaming Query ===
+Identifier: [id = 1]
+"""
+
+IN_A_TASK = """An exception was raised by the Python Proxy. Return Message: Traceback (most recent call last):
+  File "x.py", line 37, in <lambda>
+    d.mapInArrow(g, d.schema).collect()
+pyspark.errors.exceptions.captured.PythonException: An exception was thrown from the Python worker:
+Traceback (most recent call last):
+  File "/tmp/e/x.py", line 35, in g
+    raise KeyError("in task")
+KeyError: 'in task'
+
+\tat py4j.Protocol.getReturnValue(Protocol.java:476)
+"""
+
+FROM_SPARK = """An exception was raised by the Python Proxy. Return Message: Traceback (most recent call last):
+  File "x.py", line 37, in <lambda>
+    d.collect()
+pyspark.errors.exceptions.captured.SparkRuntimeException: [USER_RAISED_EXCEPTION] two rows for one key SQLSTATE: P0001
+"""
+
+NOT_FOUND = """[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column with name `foo` cannot be resolved. Did you mean [`id`]? \
+SQLSTATE: 42703; line 1 pos 7;
+'Project ['foo]
++- SubqueryAlias v
+"""
+
+
+@pytest.mark.parametrize(
+    ("account", "cause"),
+    [
+        (IN_FOREACH_BATCH, "sqlite:///a.db was away for 3 s"),
+        (IN_A_TASK, "KeyError: 'in task'"),
+        (FROM_SPARK, "two rows for one key"),
+        (NOT_FOUND, "A column with name `foo` cannot be resolved. Did you mean [`id`]?"),
+        ("\n[PARSE_SYNTAX_ERROR] Syntax error at or near 'selec'. SQLSTATE: 42601 (line 1, pos 0)\n\n== SQL ==\nselec",
+         "Syntax error at or near 'selec'."),
+        ("plain\nand simple", "plain and simple"),
+    ],
+)  # fmt: skip
+def test_the_cause_of_a_failure_is_one_line(account: str, cause: str) -> None:
+    assert cause_of(account) == cause
+
+
+def test_names_are_quoted_and_passwords_are_not_shown() -> None:
+    assert quoted('a"b') == '"a""b"'
+    assert quoted_table("s.t") == '"s"."t"'
+    assert safe("postgresql://me:secret@host:5/db") == "postgresql://me:***@host:5/db"
+    assert safe("sqlite:///a.db") == "sqlite:///a.db"
+
+
+def test_waits_end_when_their_time_is_up_or_the_pipeline_stops() -> None:
+    began = time.monotonic()
+    assert 1 <= len(list(Control().waits(0.3))) <= 3
+    assert 0.25 < time.monotonic() - began < 2
+    control = Control()
+    threading.Timer(0.05, control.stopping.set).start()
+    with pytest.raises(Stopped):
+        list(control.waits(60))
+    assert time.monotonic() - began < 5
