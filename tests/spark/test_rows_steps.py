@@ -108,23 +108,27 @@ def test_a_batch_has_no_two_rows_with_one_key_within_the_time(spark: SparkSessio
 def test_a_stream_has_no_two_rows_with_one_key_within_the_time(spark: SparkSession, tmp_path: Path) -> None:
     """Over batches and restarts, and late rows and rejected ones are not lost."""
     feed = Feed(spark, tmp_path)
-    schema = "id string, amount double, at timestamp, more struct<x: double>"
+    schema = "id string, amount double, at timestamp, more struct<x: double>, big bigint, small int, truth boolean"
 
     def kept() -> Rows:
         return deduplicate(parse(feed.stream, schema, dead_letters="dead"), "id", "10 seconds")
 
-    strange = {"id": "a", "amount": "NaN", "at": "1500-01-01T00:00:00.000001Z", "more": {"x": None}}
+    strange = {"id": "a", "amount": "NaN", "at": "1500-01-01T00:00:00.000001Z", "more": {"x": None}, "big": 2**62 + 1}
+    strange |= {"small": -7, "truth": False}
     feed.add([record(strange, 0), record({"id": "a"}, 1, seconds=5), record(b"broken", 2, seconds=0)])
     feed.add([record({"id": "a"}, 3, seconds=14), record({"id": "b"}, 4, seconds=1), record(b"broken", 5)])
-    found = run(kept().frame, tmp_path / "checkpoint", "dedup_first")
+    found = run(kept().frame, tmp_path / "checkpoint")
     assert {row._source.offset: row._rejected is None for row in found} == {0: True, 2: False, 4: True, 5: False}
     (first,) = [row for row in found if row._source.offset == 0]
     assert str(first.amount) == "nan"
     assert (first.at, first.more.x) == (datetime(1500, 1, 1, 0, 0, 0, 1), None)
+    assert (first.big, first.small, first.truth) == (2**62 + 1, -7, False)
+    (other,) = [row for row in found if row._source.offset == 4]
+    assert (other.amount, other.at, other.more, other.big, other.small, other.truth) == (None,) * 6
     assert [(header.key, bytes(header.value)) for header in first._source.headers] == [("h", b"1")]
     feed.add([record({"id": "a"}, 6, seconds=24), record({"id": "c"}, 7, seconds=9999)])
     feed.add([record({"id": "d"}, 8, seconds=0), record(b"broken", 9, seconds=0), record({"id": "a"}, 10, seconds=35)])
-    found = run(kept().frame, tmp_path / "checkpoint", "dedup_second")
+    found = run(kept().frame, tmp_path / "checkpoint")
     assert {row._source.offset for row in found} == {7, 8, 9, 10}
 
 
@@ -135,7 +139,7 @@ def test_a_window_with_a_watermark_may_follow_a_deduplicated_stream(spark: Spark
     good = deduplicate(parse(feed.stream, SCHEMA, dead_letters="dead"), "id", "1 minute").good
     timed = good.withColumn("at", sf.col("_source.timestamp")).withWatermark("at", "1 second")
     counted = timed.groupBy(sf.window("at", "1 minute")).count()
-    assert [row["count"] for row in run(counted, tmp_path / "checkpoint", "dedup_window")] == [2]
+    assert [row["count"] for row in run(counted, tmp_path / "checkpoint")] == [2]
 
 
 RULES = [

@@ -1,13 +1,16 @@
 """The sink's transactions at a real broker, task by task and commit by commit, as Spark would call them."""
 
+import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from penstock import Admin, Producer
+from penstock.client.admin import NewTopic
 from penstock.client.errors import Disconnected
 from penstock.client.producer import group_commit, session
 from penstock.client.types import GroupMetadata, OffsetAndMetadata
@@ -19,6 +22,7 @@ from penstock.spark.sink.names import MARKER_PARTITION, WriteName
 from penstock.spark.sink.options import Delivery, SinkOptions, read_options
 from penstock.spark.sink.report import TaskReport
 from penstock.spark.sink.task import Task, WriteFailed, write_rows
+from tests.brokers import BrokerProcess
 from tests.spark.sink_checks import (
     check_nothing_hangs,
     numbers,
@@ -322,6 +326,25 @@ def test_a_task_that_outlasts_its_transaction_fails_the_commit_and_says_so(boots
     assert numbers(bootstrap, topic) == []
     assert query.marker() is None
     check_nothing_hangs(bootstrap, topic)
+
+
+def test_a_driver_that_never_comes_leaves_its_tasks_to_their_timeout(tmp_path: Path) -> None:
+    broker = BrokerProcess(tmp_path / "data", "transaction.abort.timed.out.transaction.cleanup.interval.ms=200").start()
+    try:
+        with Admin(broker.bootstrap) as admin:
+            admin.create_topics([NewTopic("orders", 2)]).raise_any()
+        query = Query(broker.bootstrap, "orders", transactionTimeout="1s")
+        query.write(0, 0, [1])
+        query.write(0, 1, [2])
+        assert len(open_transactions(broker.bootstrap)) == 2
+        give_up_at = time.monotonic() + 20
+        while open_transactions(broker.bootstrap):
+            assert time.monotonic() < give_up_at
+            time.sleep(0.05)
+        check_nothing_hangs(broker.bootstrap, "orders")
+        assert numbers(broker.bootstrap, "orders") == []
+    finally:
+        broker.kill()
 
 
 def test_transactions_of_other_queries_are_not_touched(bootstrap: str, topic: str) -> None:

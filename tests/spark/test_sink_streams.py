@@ -1,6 +1,7 @@
 """Streaming writes with a real Spark: replays, restarts, other partition counts, foreachBatch."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 from penstock import Admin
 from penstock.client.admin import TransactionState
 from tests.spark.sink_checks import check_nothing_hangs, committed_records, numbers
+
+FIRST_SECOND = 1_700_000_000
+"""When the first file was written."""
 
 
 class Stream:
@@ -25,8 +29,11 @@ class Stream:
         self._input.mkdir()
 
     def add(self, *given: int) -> None:
-        name = f"{len(list(self._input.iterdir())):03}.txt"
-        (self._input / name).write_text("".join(f"{each}\n" for each in given))
+        number = len(list(self._input.iterdir()))
+        path = self._input / f"{number:03}.txt"
+        path.write_text("".join(f"{each}\n" for each in given))
+        # Spark takes the oldest file first.
+        os.utime(path, (FIRST_SECOND + number, FIRST_SECOND + number))
 
     def rows(self) -> DataFrame:
         return self.spark.readStream.option("maxFilesPerTrigger", 1).text(str(self._input))

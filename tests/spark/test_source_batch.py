@@ -117,10 +117,6 @@ def test_empty_topics_are_empty_tables(spark: SparkSession, bootstrap: str, new_
     [
         ({"subscribe": "no-such-topic"}, "topic 'no-such-topic' is not there"),
         ({"subscribe": "t", "startingOffset": "earliest"}, "unknown option 'startingoffset'"),
-        ({"subscribe": "t", "kafka.auto.offset.reset": "earliest"}, "use option 'startingOffsets'"),
-        ({"subscribe": "t", "assign": "{}"}, "exactly one of"),
-        ({"subscribe": "t", "startingOffsets": "latest"}, "a batch read cannot begin at 'latest'"),
-        ({"assign": '{"no-such-topic": [0]}'}, "partition no-such-topic-0 is not there"),
     ],
 )
 def test_what_cannot_be_read_is_said_in_one_line(

@@ -15,6 +15,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from penstock import Admin, Producer
 from penstock.client.admin import NewTopic as TopicToMake
 from penstock.client.types import TopicPartition
+from penstock.spark.options import OptionError
 from penstock.spark.source import DataLoss, TopicReader, TopicStreamReader, reading, schema_for
 from penstock.spark.source.ranges import OffsetRange
 from penstock.spark.source.reading import NoAnswer
@@ -60,9 +61,10 @@ def advance(reader: TopicStreamReader, start: Offset) -> tuple[Offset, list[byte
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_every_codec_is_read_in_batches_of_sparks_types(bootstrap: str, new_topic: NewTopic, codec: str) -> None:
-    topic = new_topic(2)
-    sent = [b"%06d" % number * 20 for number in range(25_000)]
-    with Producer(bootstrap, compression_type=codec, batch_size=100_000) as producer:
+    topic = new_topic()
+    sent = list(numbered(25_000))
+    # So large that a batch of the producer's has more records than one for Spark.
+    with Producer(bootstrap, compression_type=codec, batch_size=1_000_000) as producer:
         producer.send_many(topic, sent).result()
     batches = read_batch(bootstrap, topic, includeHeaders="true")
     assert values(batches) == sent
@@ -282,12 +284,51 @@ def test_an_idle_query_answers_slowly_and_wakes_for_records(bootstrap: str, new_
         assert reader.reportLatestOffset() == {topic: {"0": 1}}
 
 
+def test_a_pattern_that_matches_nothing_yet_waits_for_topics(bootstrap: str, new_topic: NewTopic) -> None:
+    name = new_topic() + "-missing"
+    reader = TopicStreamReader({"kafka.bootstrap.servers": bootstrap, "subscribePattern": name})
+    try:
+        end, found = advance(reader, reader.initialOffset())
+        assert (set(end), found) == ({"~group"}, [])
+        assert advance(reader, end) == (end, [])
+        with Admin(bootstrap) as admin:
+            admin.create_topics([TopicToMake(name, 1)]).raise_any()
+        send(bootstrap, name, numbered(3))
+        while not found:
+            end, found = advance(reader, end)
+    finally:
+        reader.stop()
+    assert found == list(numbered(3))
+
+
+def test_partitions_that_are_not_there_are_refused(bootstrap: str, new_topic: NewTopic) -> None:
+    topic = new_topic(2)
+    reader = TopicReader({"kafka.bootstrap.servers": bootstrap, "assign": json.dumps({topic: [1, 2]})})
+    with pytest.raises(OptionError, match=f"partition {topic}-2 is not there"):
+        reader.partitions()
+
+
+def test_a_batch_cannot_end_before_it_begins(bootstrap: str, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    send(bootstrap, topic, numbered(5))
+    bounds = {"startingOffsets": json.dumps({topic: {"0": 4}}), "endingOffsets": json.dumps({topic: {"0": 2}})}
+    with pytest.raises(OptionError, match=f"{topic}-0 would be read from offset 4 to 2"):
+        read_batch(bootstrap, topic, **bounds)
+
+
 def test_a_trigger_without_limits_ignores_those_of_the_options(bootstrap: str, new_topic: NewTopic) -> None:
     topic = new_topic()
     send(bootstrap, topic, numbered(10))
-    with streaming(bootstrap, topic, startingOffsets="earliest", maxOffsetsPerTrigger=2) as reader:
-        assert reader.latestOffset(reader.initialOffset(), ReadAllAvailable())[topic] == {"0": 10}
-        assert advance(reader, reader.initialOffset())[0][topic] == {"0": 2}
+    limits = {"maxOffsetsPerTrigger": 5, "minOffsetsPerTrigger": 5}
+    with streaming(bootstrap, topic, startingOffsets="earliest", **limits) as reader:
+        end, found = advance(reader, reader.initialOffset())
+        assert (end[topic], found) == ({"0": 5}, list(numbered(5)))
+        end, found = advance(reader, end)
+        assert (end[topic], found) == ({"0": 10}, list(numbered(5, first=5)))
+        send(bootstrap, topic, numbered(1, first=10))
+        assert advance(reader, end) == (end, []), "one record is too little"
+        assert reader.latestOffset(end, ReadAllAvailable())[topic] == {"0": 11}
+        assert reader.latestOffset(reader.initialOffset(), ReadAllAvailable())[topic] == {"0": 11}
 
 
 def test_a_broker_that_goes_away_and_returns_is_waited_for(own_broker: BrokerProcess) -> None:

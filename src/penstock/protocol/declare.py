@@ -1,7 +1,7 @@
 """The notation for messages: wire types, the versions a field lives in, and the decorators that register a class."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar, dataclass_transform
 
 from penstock.model.buffers import Buffer
@@ -78,11 +78,26 @@ StoredRecords: TypeAlias = Annotated[Buffer | FileRange, Wire("records")]
 """Record batches that may still lie in a file when they are encoded."""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class Struct:
-    """What every declared class is: plain slots, and the tags this code does not know kept apart from its fields."""
+    """What every declared class is: plain slots, and the tags this code does not know kept apart from its fields.
+
+    Comparison and text are written once here: generated for each of hundreds of classes, they would take most of the
+    time in which a process starts.
+    """
 
     unknown_tags: dict[int, bytes] | None = field(default=None, repr=False)
+
+    def __eq__(self, other: object) -> bool:
+        if other.__class__ is not self.__class__:
+            return NotImplemented
+        return all(getattr(self, name) == getattr(other, name) for name in self.__dataclass_fields__)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        shown = [f"{each.name}={getattr(self, each.name)!r}" for each in fields(self) if each.repr]
+        return f"{self.__class__.__qualname__}({', '.join(shown)})"
 
 
 class Message(Struct):
@@ -117,5 +132,8 @@ def message(*, versions: str, flexible: str = "none", api_key: int = -1) -> Call
 def _slotted(cls: type[T], base: type, attributes: dict[str, Any]) -> type[T]:
     """Rebuild the class on `base` with slots: attribute access is what encoding mostly does."""
     namespace = {name: value for name, value in vars(cls).items() if name not in ("__dict__", "__weakref__")}
-    made: type[T] = dataclass(slots=True, kw_only=True)(type(cls.__name__, (base,), namespace | attributes))
+    # Without a text of its own, dataclass would work out the signature for one.
+    namespace["__doc__"] = namespace.get("__doc__") or cls.__name__
+    rebuilt = type(cls.__name__, (base,), namespace | attributes)
+    made: type[T] = dataclass(slots=True, kw_only=True, eq=False, repr=False)(rebuilt)
     return made

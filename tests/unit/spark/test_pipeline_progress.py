@@ -98,6 +98,18 @@ FROM_SPARK = """An exception was raised by the Python Proxy. Return Message: Tra
 pyspark.errors.exceptions.captured.SparkRuntimeException: [USER_RAISED_EXCEPTION] two rows for one key SQLSTATE: P0001
 """
 
+WITH_JAVA = """An exception was raised by the Python Proxy. Return Message: Traceback (most recent call last):
+  File "x.py", line 37, in <lambda>
+    next(rows)
+py4j.protocol.Py4JJavaError: An error occurred while calling o1.getResult.
+: org.apache.spark.SparkException: Exception thrown in awaitResult:\x20
+\tat org.apache.spark.util.SparkThreadUtils$.awaitResult(SparkThreadUtils.scala:70)
+Caused by: org.apache.spark.SparkException: Job aborted due to stage failure
+\tat org.apache.spark.Scheduler.run(Scheduler.scala:70)
+Caused by: org.apache.spark.SparkRuntimeException: [USER_RAISED_EXCEPTION] two rows for one key SQLSTATE: P0001
+\tat org.apache.spark.sql.errors.QueryExecutionErrors$.raiseError(QueryExecutionErrors.scala:3082)
+"""
+
 NOT_FOUND = """[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column with name `foo` cannot be resolved. Did you mean [`id`]? \
 SQLSTATE: 42703; line 1 pos 7;
 'Project ['foo]
@@ -111,6 +123,7 @@ SQLSTATE: 42703; line 1 pos 7;
         (IN_FOREACH_BATCH, "sqlite:///a.db was away for 3 s"),
         (IN_A_TASK, "KeyError: 'in task'"),
         (FROM_SPARK, "two rows for one key"),
+        (WITH_JAVA, "two rows for one key"),
         (NOT_FOUND, "A column with name `foo` cannot be resolved. Did you mean [`id`]?"),
         ("\n[PARSE_SYNTAX_ERROR] Syntax error at or near 'selec'. SQLSTATE: 42601 (line 1, pos 0)\n\n== SQL ==\nselec",
          "Syntax error at or near 'selec'."),

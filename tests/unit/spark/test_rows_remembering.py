@@ -38,6 +38,8 @@ def test_an_exempt_row_repeats_nothing_and_is_not_remembered() -> None:
     marked, seen = repeats(rows((1, 1, 0)), rows((1, 1, EXEMPT), (1, 1, EXEMPT), (1, 1, 1)), within_us=10)
     assert marked.tolist() == [False, False, True]
     assert seen.tolist() == [(1, 1, 1)]
+    marked, _ = repeats(NOTHING, rows((1, 1, EXEMPT), (1, 1, 5)), within_us=10)
+    assert marked.tolist() == [False, False]
 
 
 def test_the_past_is_forgotten_and_a_date_in_the_future_makes_nobody_forget() -> None:

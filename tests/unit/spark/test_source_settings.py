@@ -3,9 +3,11 @@
 import re
 
 import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
 from penstock.client.types import TopicPartition
 from penstock.spark.options import OptionError
+from penstock.spark.source import TopicStreamReader
 from penstock.spark.source.bounds import EARLIEST, LATEST, AtOffsets, AtPlace, AtTime, AtTimes, check_covers, questions
 from penstock.spark.source.settings import Names, Partitions, Pattern, batch_settings, includes_headers, stream_settings
 
@@ -73,6 +75,16 @@ def test_a_time_wins_over_times_and_those_over_offsets() -> None:
 )
 def test_durations_are_read_as_spark_reads_them(text: str, millis: int) -> None:
     assert stream_settings({**BASE, "maxTriggerDelay": text}).max_trigger_delay_ms == millis
+
+
+def test_spark_is_told_the_limit_of_a_batch() -> None:
+    def limit(**options: str) -> object:
+        return TopicStreamReader(BASE | options).getDefaultReadLimit()
+
+    assert limit() == ReadAllAvailable()
+    assert limit(maxOffsetsPerTrigger="9") == ReadMaxRows(9)
+    assert limit(minOffsetsPerTrigger="3") == ReadMinRows(3)
+    assert limit(minOffsetsPerTrigger="3", maxOffsetsPerTrigger="9") == ReadMaxRows(9)
 
 
 BAD_FOR_BOTH = [

@@ -70,7 +70,7 @@ class Origin:
     @property
     def beginnings(self) -> list["Origin"]:
         """The first records of the way, each once."""
-        ends = {each.coordinates: each for each in self.walk() if not each.sources and each.level}
+        ends = {each.coordinates: each for each in self.walk() if not each.sources}
         return [ends[place] for place in sorted(ends)]
 
     def __str__(self) -> str:

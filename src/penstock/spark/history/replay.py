@@ -92,7 +92,8 @@ def replay(
     Which records of the output came from the range is known by their stamps, so `trace` must have been there when they
     were written; with `hop`, only those of that hop count. Each gets a retraction: its key, no value, and the header
     `penstock-retracts` with topic-partition-offset, in the same partition and before what replaces it. All of it
-    becomes visible at once, has the header `penstock-run`, and is written once for each `run`, however often it is called.
+    becomes visible at once, has the header `penstock-run`, and is written once for each `run`, however often it is
+    asked for.
     `effective` reads the result. The running query, its group and its checkpoint are not touched; what it has not
     reached yet should not be replayed, as it will write that itself.
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pyspark.sql import SparkSession
+from pyspark.sql.datasource import CaseInsensitiveDict
 
 from penstock import Admin
 from penstock.client.admin import ConfigResource
@@ -15,11 +16,12 @@ from penstock.client.errors import KafkaError
 from penstock.spark.pipeline.context import Context
 from penstock.spark.pipeline.failure import cause_of
 from penstock.spark.pipeline.problems import Problem, one_line, unknown
-from penstock.spark.pipeline.queries import output_mode, records_of
+from penstock.spark.pipeline.queries import output_mode, records_of, sink_options
 from penstock.spark.pipeline.sinks import BatchSink
 from penstock.spark.pipeline.sinks.parquet import Place
 from penstock.spark.pipeline.writes import TopicSink, Write, checkpoint_of
 from penstock.spark.rows import Rows
+from penstock.spark.sink import TopicStreamWriter
 
 ANSWER_MS: Final = 10_000
 AUTO_CREATE: Final = "auto.create.topics.enable"
@@ -42,7 +44,7 @@ def check(context: Context, writes: Iterable[Write], checkpoint: str | None) -> 
         findings.problems += _checkpoint_problems(checkpoint)
     for write in planned:
         try:
-            _check_write(write, checkpoint, findings)
+            _check_write(write, context.bootstrap, checkpoint, findings)
         except Exception as error:
             findings.problems.append(Problem(write.where, cause_of(error)))
     return findings
@@ -57,11 +59,12 @@ def query_id(spark: SparkSession, checkpoint: str) -> str | None:
     return identity
 
 
-def _check_write(write: Write, checkpoint: str | None, findings: Findings) -> None:
+def _check_write(write: Write, bootstrap: str, checkpoint: str | None, findings: Findings) -> None:
     if isinstance(write.sink, TopicSink):
-        records_of(write, write.sink)
+        records = records_of(write, write.sink)
         if not write.sink.is_dead_letters:
             output_mode(write)
+            TopicStreamWriter(CaseInsensitiveDict(sink_options(write.sink, bootstrap)), records.schema)
         return
     output_mode(write)
     assert isinstance(write.sink, BatchSink)
@@ -85,7 +88,7 @@ def _check_topics(context: Context, writes: list[Write], findings: Findings) -> 
         return
     for topic, where in context.topics.items():
         if topic not in there:
-            findings.problems.append(Problem(where, f"there is no topic {topic!r}: {unknown('topic', topic, there)}"))
+            findings.problems.append(Problem(where, unknown("topic", topic, there)))
     for topic, where in written.items():
         if topic in there:
             continue

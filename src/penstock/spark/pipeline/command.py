@@ -132,8 +132,8 @@ def run(plan: Plan, options: Options) -> int:
             for write in plan.writes:
                 noting = Control(control.stopping, partial(running.note, write.name))
                 place = checkpoint_of(plan.checkpoint, write.name)
-                running.queries[write.name] = start(write, plan.context.bootstrap, place, plan.trigger, noting)
-                wait_for_start(running.queries[write.name], control)
+                begin = partial(start, write, plan.context.bootstrap, place, plan.trigger, noting)
+                wait_for_start(running.start(write.name, begin), control)
             print(f"penstock: running {_count(plan.writes)}", flush=True)
             supervise(running, control, signals, display, interval_s)
         except QueryFailed as failure:

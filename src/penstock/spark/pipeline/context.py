@@ -2,18 +2,24 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import CaseInsensitiveDict
 
 from penstock.spark import rows as steps
 from penstock.spark.pipeline.problems import PipelineError, Problem, unknown
 from penstock.spark.pipeline.sources import read_files, read_table
 from penstock.spark.pipeline.writes import TopicSink, Write, write_to
 from penstock.spark.rows import Rows
+from penstock.spark.rows.reading import as_option
 from penstock.spark.rows.rules import Rule, Unique
 from penstock.spark.sessions import bootstrap_of
+from penstock.spark.source.settings import stream_settings
+
+READ_ARGUMENTS: Final = ("format", "dead_letters", "tombstones", "stream")
+"""Of `read` itself; the others are options of the data source."""
 
 AnyRows = TypeVar("AnyRows", bound=Rows | DataFrame)
 """What a step takes, it gives back."""
@@ -54,6 +60,7 @@ class Context:
         """As `penstock.spark.read`, but from the beginning of the topic unless it is told otherwise."""
         if not any(option.lower().startswith("starting") for option in options):
             options["startingOffsets"] = "earliest"
+        self._refuse_options(topic, options)
         rows = steps.read(topic, schema, spark=self.spark, bootstrap=self.bootstrap, **options)
         self.topics.setdefault(topic, f"sources.{name or topic}")
         return self._keep(Origin(name or topic, rows))
@@ -138,6 +145,11 @@ class Context:
             sink = TopicSink(None, is_dead_letters=True)
             writes.append(Write(name, f"sources.{origin.name}.dead_letters", origin.rows, sink))
         return writes, problems
+
+    def _refuse_options(self, topic: str, options: Mapping[str, Any]) -> None:
+        """Those of the data source, which looks at them only when a query starts."""
+        given = {name: as_option(value) for name, value in options.items() if name not in READ_ARGUMENTS}
+        stream_settings(CaseInsensitiveDict({**given, "subscribe": topic, "kafka.bootstrap.servers": self.bootstrap}))
 
     def _with_letters_once(self, write: Write, rows: Rows) -> Write:
         """The first write has the rejected rows as well; others of the same rows have the good ones alone."""

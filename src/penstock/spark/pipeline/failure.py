@@ -19,6 +19,9 @@ ENDINGS: Final = (
 )
 """Where Spark goes on with what is of no use to whoever runs a pipeline."""
 
+CAUSED_BY: Final = re.compile(r"^Caused by: [\w.$]+: (.*)$", re.MULTILINE)
+"""Java's chain of causes, where a Python error has all of it in its text."""
+
 ERROR_CLASS: Final = re.compile(r"^\[[A-Z][A-Z0-9_.]*\]\s*")
 WRAPPERS: Final = ("pyspark.", "py4j.")
 PLAIN: Final = ("ValueError", "PipelineError", "OptionError", "RowsError", "WriteFailed", "RuntimeError", "Exception")
@@ -28,6 +31,9 @@ PLAIN: Final = ("ValueError", "PipelineError", "OptionError", "RowsError", "Writ
 def cause_of(error: BaseException | str) -> str:
     """One line: the innermost Python error if there is one, else the message of Spark's own."""
     text = error if isinstance(error, str) else str(error)
+    java = [found for found in CAUSED_BY.findall(text) if found.strip()]
+    if java and TRACEBACK not in java[-1]:
+        return _message(java[-1])
     if TRACEBACK in text:
         return _raised(text.rpartition(TRACEBACK)[2])
     return _message(text)

@@ -66,6 +66,12 @@ def records_of(planned: Write, sink: TopicSink) -> DataFrame:
     return outgoing(planned.rows, sink.topic, **_shape(sink))
 
 
+def sink_options(sink: TopicSink, bootstrap: str) -> dict[str, str]:
+    """As the data source gets them."""
+    delivery = {"delivery": sink.delivery} if sink.delivery else {}
+    return {**delivery, **sink.options, "kafka.bootstrap.servers": bootstrap}
+
+
 def _shape(sink: TopicSink) -> dict[str, Any]:
     """What records look like."""
     return {"key": sink.key, "format": sink.format, "schema": sink.schema}

@@ -4,7 +4,7 @@ import json
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
@@ -19,6 +19,8 @@ from penstock.spark.pipeline.sinks import Control
 LOOK_S: Final = 0.1
 START_S: Final = 30.0
 INITIALIZING: Final = "Initializing sources"
+NOT_IN_TIME: Final = "waiting for the Python worker to connect back"
+MOST_RESTARTS: Final = 5
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -35,10 +37,25 @@ class Running:
     """Queries by name, and what their sinks wait for."""
 
     queries: dict[str, StreamingQuery] = field(default_factory=dict)
+    starts: dict[str, Callable[[], StreamingQuery]] = field(default_factory=dict)
+    restarts: dict[str, int] = field(default_factory=dict)
     notes: dict[str, str] = field(default_factory=dict)
     rows: dict[str, int] = field(default_factory=dict)
     batches: dict[str, int] = field(default_factory=dict)
     last_seen: dict[str, int] = field(default_factory=dict)
+
+    def start(self, name: str, start: Callable[[], StreamingQuery]) -> StreamingQuery:
+        self.starts[name] = start
+        self.queries[name] = start()
+        return self.queries[name]
+
+    def restart(self, name: str) -> bool:
+        """Go on from the checkpoint, if it was not tried too often."""
+        self.restarts[name] = self.restarts.get(name, 0) + 1
+        if name not in self.starts or self.restarts[name] > MOST_RESTARTS:
+            return False
+        self.queries[name] = self.starts[name]()
+        return True
 
     def note(self, name: str, text: str) -> None:
         """What a sink waits for; nothing when it goes on."""
@@ -131,9 +148,14 @@ def stop_at_once(running: Running) -> None:
 
 
 def _refuse_failed(running: Running) -> None:
-    for name, query in running.queries.items():
-        if not query.isActive and query.exception() is not None:
-            raise QueryFailed(f"{name}: {failure_of(query)}")
+    for name, query in list(running.queries.items()):
+        if query.isActive or query.exception() is None:
+            continue
+        failure = failure_of(query)
+        # Spark gives a Python process ten seconds to start, which a busy machine may not keep.
+        if NOT_IN_TIME in failure and running.restart(name):
+            continue
+        raise QueryFailed(f"{name}: {failure}")
 
 
 def _is_in_a_batch(query: StreamingQuery) -> bool:

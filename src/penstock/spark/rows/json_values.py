@@ -13,34 +13,35 @@ from pyspark.sql.types import (
 )
 
 VALUE = "value"
+PROBLEM = "problem"
 END = "end"
 CORRUPT = "corrupt"
 SHOWN = 100
 """Characters of a wrong value in a reason."""
 
 STRICT = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
-TIMESTAMP_FORMAT = "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]XXX"
+TIMESTAMP_FORMAT = "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"
 TO_JSON = {"timestampFormat": TIMESTAMP_FORMAT}
 """Spark's own format leaves the microseconds out."""
 
 
-def parsed(text: Column, schema: StructType) -> Column:
-    """A struct that `fields` and `problem` look into.
+def decoded(text: Column, schema: StructType) -> Column:
+    """A struct of `value`, null where it could not be read, and `problem`, one line that names what is wrong, or null.
 
     Spark's parser stops at the end of the first object, and whatever follows it is lost in silence. So the text is put
     into an object with one more field after it, which is only found if the text is one value and nothing else.
     """
     wrapped = sf.concat(sf.lit(f'{{"{VALUE}":'), text, sf.lit(f',"{END}":true}}'))
-    return sf.from_json(wrapped, _wrapper(schema), STRICT)
+    found = sf.from_json(wrapped, _wrapper(schema), STRICT)
+
+    def judged(found: Column) -> Column:
+        return sf.struct(found[VALUE].alias(VALUE), _problem(text, found, schema).alias(PROBLEM))
+
+    # As a function's argument it is parsed once. A column that is used often is parsed once for each use in a filter.
+    return sf.transform(sf.array(found), judged)[0]
 
 
-def fields(found: Column, schema: StructType) -> list[Column]:
-    """The columns of the value, null where it could not be read."""
-    return [found[VALUE][field.name].alias(field.name) for field in schema.fields]
-
-
-def problem(text: Column, found: Column, schema: StructType) -> Column:
-    """One line that names what is wrong, null if nothing is."""
+def _problem(text: Column, found: Column, schema: StructType) -> Column:
     value = found[VALUE]
     is_broken = found[CORRUPT].isNotNull() | found[END].isNull() | value.isNull()
     missing = _joined(_missing(value, schema, ""))

@@ -1,7 +1,8 @@
 """Rows on their way through pandas, in columns that pandas does not change.
 
-Pandas has no null for a double other than NaN, no timestamp before 1677, and is slow with nested values. So text,
-bytes, whole numbers and truth values go as they are, times as microseconds, and all else as JSON in one column.
+Pandas has no null for a number other than NaN, which makes floats of whole numbers and rounds large ones; it has no
+timestamp before 1677, and is slow with nested values. So text, bytes and truth values go as they are, whole numbers and
+times as text, and all else as JSON in one column. What a record always has, its offset and such, goes as numbers.
 """
 
 from collections.abc import Mapping
@@ -24,7 +25,8 @@ from pyspark.sql.types import (
 
 from penstock.spark.rows.kept import SOURCE
 
-AS_THEY_ARE = (StringType, BinaryType, BooleanType, ByteType, ShortType, IntegerType, LongType)
+AS_THEY_ARE = (StringType, BinaryType, BooleanType)
+WHOLE_NUMBERS = (ByteType, ShortType, IntegerType, LongType)
 REST = "_rest"
 TO_REST = {
     "ignoreNullFields": "false",
@@ -75,7 +77,11 @@ class _Leaf:
 
     @property
     def goes_alone(self) -> bool:
-        return isinstance(self.kind, (*AS_THEY_ARE, TimestampType))
+        return isinstance(self.kind, (*AS_THEY_ARE, *WHOLE_NUMBERS, TimestampType))
+
+    @property
+    def goes_as_text(self) -> bool:
+        return not self.inner and isinstance(self.kind, (*WHOLE_NUMBERS, TimestampType))
 
 
 def _leaves(schema: StructType) -> list[_Leaf]:
@@ -95,11 +101,14 @@ def _is_opened(field: StructField) -> bool:
 
 
 def _packed(leaf: _Leaf) -> Column:
-    return sf.unix_micros(leaf.column) if isinstance(leaf.kind, TimestampType) else leaf.column
+    column = sf.unix_micros(leaf.column) if isinstance(leaf.kind, TimestampType) else leaf.column
+    return column.cast("string") if leaf.goes_as_text else column
 
 
 def _unpacked(leaf: _Leaf) -> Column:
     if not leaf.goes_alone:
         return sf.col(REST)[leaf.packed_name]
     column = sf.col(leaf.packed_name)
-    return sf.timestamp_micros(column) if isinstance(leaf.kind, TimestampType) else column
+    if isinstance(leaf.kind, TimestampType):
+        return sf.timestamp_micros(column.cast("long"))
+    return column.cast(leaf.kind) if leaf.goes_as_text else column

@@ -8,9 +8,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import DataType, StructType
 
-from penstock.spark.rows import json_values
-from penstock.spark.rows.avro_schemas import AvroSchema, avro_schema
-from penstock.spark.rows.avro_values import decoded
+from penstock.spark.rows import avro_values, json_values
+from penstock.spark.rows.avro_schemas import avro_schema
 from penstock.spark.rows.kept import HEADERS_TYPE, REJECTED, RESERVED, SOURCE, SOURCE_FIELDS, Rows
 from penstock.spark.rows.problems import RowsError, first_line, one_of
 from penstock.spark.sessions import bootstrap_of
@@ -72,7 +71,7 @@ def read(
     reader = running.readStream if stream else running.read
     frame = (
         reader.format("penstock")
-        .options(**{name: as_option(value) for name, value in options.items()})
+        .options(**{name: as_option(value) for name, value in options.items() if value is not None})
         .option("kafka.bootstrap.servers", bootstrap_of(running, bootstrap))
         .option("subscribe", ",".join(topics))
         .option("includeHeaders", "true")
@@ -163,18 +162,17 @@ def _with_source(frame: DataFrame) -> DataFrame:
 def _decoded(frame: DataFrame, schema: Schema, format: str, value: Column) -> tuple[DataFrame, list[Column], Column]:
     """The frame to select from, the columns of the value, and the reason why there are none."""
     text = value.cast("string")
-    if format == "json":
-        struct = struct_of(schema, "read")
-        found = frame.withColumn("_parsed", json_values.parsed(text, struct))
+    if format in ("json", "avro"):
+        if format == "json":
+            struct = struct_of(schema, "read")
+            found = json_values.decoded(text, struct)
+        else:
+            avro = avro_schema(schema)
+            refuse_names(avro.struct)
+            struct, found = avro.struct, avro_values.decoded(value, avro)
         parsed = sf.col("_parsed")
-        return found, json_values.fields(parsed, struct), json_values.problem(text, parsed, struct)
-    if format == "avro":
-        avro: AvroSchema = avro_schema(schema)
-        refuse_names(avro.struct)
-        found = frame.withColumn("_parsed", decoded(value, avro))
-        parsed = sf.col("_parsed")
-        fields = [parsed["value"][name].alias(name) for name in avro.struct.fieldNames()]
-        return found, fields, parsed["problem"]
+        fields = [parsed["value"][name].alias(name) for name in struct.fieldNames()]
+        return frame.withColumn("_parsed", found), fields, parsed["problem"]
     if schema is not None:
         raise RowsError(f"read: format {format!r} takes no schema; its values are one column, 'value'")
     if format == "binary":

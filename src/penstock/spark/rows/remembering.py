@@ -13,7 +13,8 @@ FIRST_HASH = "_first_hash"
 SECOND_HASH = "_second_hash"
 """Two hashes of 64 bits stand for a key: among a billion keys two look alike once in 10^20 times."""
 TIME = "_time"
-"""Microseconds; null for a row that repeats nothing and is not remembered."""
+"""Microseconds; EXEMPT for a row that repeats nothing and is not remembered."""
+EXEMPT = -(2**63)
 REPEATED = "_repeated"
 STATE = "seen binary"
 
@@ -53,7 +54,8 @@ def repeats(seen: np.ndarray, arriving: np.ndarray, within_us: int) -> tuple[np.
     same_as_before = np.zeros(len(order), bool)
     same_as_before[1:] = _same_key(sorted_rows[1:], sorted_rows[:-1])
     near_before = np.zeros(len(order), bool)
-    near_before[1:] = time[1:] - time[:-1] <= within_us
+    # The difference to EXEMPT is more than a number holds, and would come out as negative.
+    near_before[1:] = (time[:-1] != EXEMPT) & (time[1:] - time[:-1] <= within_us)
     last = _last_seen(seen, sorted_rows)
     near_last = (last != EXEMPT) & (np.abs(time - np.where(last == EXEMPT, 0, last)) <= within_us)
     marked = np.empty(len(order), bool)
@@ -73,15 +75,11 @@ def forget(seen: np.ndarray, within_us: int, now_us: int) -> np.ndarray:
     return seen[seen["time"] >= clock_us - 2 * within_us]
 
 
-EXEMPT = np.iinfo(np.int64).min
-
-
 def _arriving(frame: pd.DataFrame) -> np.ndarray:
     rows = np.empty(len(frame), SEEN)
     rows["first"] = frame[FIRST_HASH].to_numpy()
     rows["second"] = frame[SECOND_HASH].to_numpy()
-    time = frame[TIME]
-    rows["time"] = [EXEMPT if each is None else each for each in time] if time.dtype == object else time.to_numpy()
+    rows["time"] = frame[TIME].to_numpy()
     return rows
 
 

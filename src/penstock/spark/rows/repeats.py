@@ -16,6 +16,7 @@ from penstock.spark.rows.packing import pack, unpack
 from penstock.spark.rows.problems import column_of, columns_of
 from penstock.spark.rows.remembering import (
     BUCKET,
+    EXEMPT,
     FIRST_HASH,
     REPEATED,
     SECOND_HASH,
@@ -82,11 +83,11 @@ def _in_stream(
     hashed = [part for key in keys for part in (key.isNull(), key)]
     first, second = sf.xxhash64(*hashed), sf.xxhash64(sf.lit(SALT), *hashed)
     control = {
-        # Exempt rows are spread as well, by whatever their keys are.
-        BUCKET: sf.pmod(first, sf.lit(BUCKETS)).cast("int"),
+        # Exempt rows have no keys as a rule; their time spreads them over the groups. Nulls do not change a hash.
+        BUCKET: sf.pmod(sf.xxhash64(sf.when(is_exempt, time), *hashed), sf.lit(BUCKETS)).cast("int"),
         FIRST_HASH: first,
         SECOND_HASH: second,
-        TIME: sf.when(~is_exempt, time),
+        TIME: sf.when(is_exempt, sf.lit(EXEMPT)).otherwise(time),
     }
     packed = pack(frame, control)
     output = StructType([*packed.schema.fields, StructField(REPEATED, BooleanType())])

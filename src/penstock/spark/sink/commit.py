@@ -130,10 +130,14 @@ class Commit:
 def abort(options: SinkOptions, name: WriteName, reports: Sequence[TaskReport]) -> None:
     """End what tasks have left open. What was committed stays: Spark also calls this when it does not know."""
     tickets: list[TransactionTicket] = [report.ticket for report in reports if report.ticket is not None]
-    with Admin(**options.admin_settings) as admin:
-        # If one is somebody else's by now, another run of the query is at work, and its tasks are not ours to end.
-        if abort_reported(admin, tickets):
-            end_open(admin, name)
+    try:
+        with Admin(**options.admin_settings) as admin:
+            # If one is somebody else's by now, another run of the query is at work, and its tasks are not ours to end.
+            if abort_reported(admin, tickets):
+                end_open(admin, name)
+    except KafkaError as error:
+        # Spark has a reason for the abort to tell, and that is the one to be seen.
+        logger.warning("open transactions of %s are left to their timeouts: %s", name.prefix, error)
 
 
 def _is_worth_repeating(error: KafkaError, seconds: float) -> bool:

@@ -1,6 +1,5 @@
 """What a task does on its executor: write its rows, and leave their transaction open for the driver."""
 
-import logging
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,16 +15,12 @@ from penstock.client.options import producer_options
 from penstock.client.producer import ManyHandle, TransactionTicket
 from penstock.spark.options import OptionError
 from penstock.spark.sink.brokers import abilities, read_marker
-from penstock.spark.sink.columns import rows_by_topic
+from penstock.spark.sink.columns import RowRefused, rows_by_topic
 from penstock.spark.sink.names import WriteName
 from penstock.spark.sink.options import Delivery, SinkOptions
 from penstock.spark.sink.report import TaskReport
 
 T = TypeVar("T")
-logger = logging.getLogger("penstock.spark")
-
-ABORT_SECONDS = 10.0
-"""A task that has failed waits so long for the end of its transaction; then it is left to its timeout."""
 
 
 class WriteFailed(RuntimeError):
@@ -130,19 +125,12 @@ def hand_over(producer: Producer) -> TransactionTicket:
 
 @contextmanager
 def _transaction(options: SinkOptions, transactional_id: str) -> Iterator[Producer]:
-    """A producer in a transaction; if the block raises, it is aborted at once, so that no reader waits for it."""
+    """A producer in a transaction; if that is still open at the end, it is aborted, so that no reader waits for it."""
     settings = {**options.settings, "transactional.id": transactional_id}
     with Producer(**settings, transaction_timeout_ms=options.transaction_timeout_ms) as producer:
         producer.init_transactions(patience_seconds(options))
         producer.begin_transaction()
-        try:
-            yield producer
-        except BaseException:
-            try:
-                producer.abort_transaction(ABORT_SECONDS)
-            except KafkaError as failure:
-                logger.warning("the transaction %s is left to its timeout: %s", transactional_id, failure)
-            raise
+        yield producer
 
 
 def _send_all(producer: Producer, options: SinkOptions, first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> int:
@@ -151,7 +139,7 @@ def _send_all(producer: Producer, options: SinkOptions, first: pa.RecordBatch, r
     rows = 0
     for batch in chain((first,), rest):
         for topic, part in rows_by_topic(batch, options.topic, writes_headers=options.writes_headers):
-            sent.append(producer.send_arrow(topic, part))
+            sent.append(_send(producer, topic, part))
         rows += batch.num_rows
         while sent and sent[0].done():
             sent.popleft().result()
@@ -159,6 +147,14 @@ def _send_all(producer: Producer, options: SinkOptions, first: pa.RecordBatch, r
     for handle in sent:
         handle.result()
     return rows
+
+
+def _send(producer: Producer, topic: str, rows: pa.RecordBatch) -> ManyHandle:
+    try:
+        return producer.send_arrow(topic, rows)
+    except ValueError as error:
+        # Such as a partition that the topic does not have, or a null among the headers of a row.
+        raise RowRefused(str(error)) from error
 
 
 def _until_known(end: Callable[[], T]) -> T:

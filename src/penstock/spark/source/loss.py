@@ -45,7 +45,7 @@ class Resumption:
 def resume(before: Progress, now: Layout, earliest: Mapping[TopicPartition, int], latest: Offsets) -> Resumption:
     """Compare where a query is with what there is; what is new or was made anew is read from its beginning."""
     losses = [
-        f"{gone}, read up to offset {before.ends[gone]}, is gone"
+        f"{gone}, read up to offset {before.ends[gone]}, is gone, or not among what is read any more"
         for gone in sorted(before.ends)
         if gone not in now.partitions
     ]

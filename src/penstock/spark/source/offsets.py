@@ -1,6 +1,5 @@
 """How far a query is in its topics, and the JSON in which Spark keeps that in the checkpoint."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -67,10 +66,6 @@ def by_topic(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]
     for topic, partition in sorted(offsets):
         nested.setdefault(topic, {})[str(partition)] = offsets[TopicPartition(topic, partition)]
     return nested
-
-
-def as_text(offsets: Mapping[TopicPartition, int]) -> str:
-    return json.dumps(by_topic(offsets))
 
 
 def _flat(nested: Mapping[str, Mapping[str, int]]) -> Offsets:

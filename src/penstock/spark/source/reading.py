@@ -23,8 +23,18 @@ PATIENCE_SECONDS = 5.0
 """Without any record for so long, a task looks whether its partition is still there."""
 OFFSET_COLUMN = ARROW_COLUMNS.get_field_index("offset")
 
-TASK_SETTINGS = {"auto.offset.reset": "none", "enable.auto.commit": "false", "allow.auto.create.topics": "false"}
+TASK_SETTINGS = {
+    "auto.offset.reset": "none",
+    "enable.auto.commit": "false",
+    "allow.auto.create.topics": "false",
+    "group.id": None,
+}
 """A task reads its range and nothing else; what is missing is an error, and the driver alone knows what is done."""
+
+FETCH_BYTES = "max.partition.fetch.bytes"
+SMALLEST_FETCH_BYTES, LARGEST_FETCH_BYTES = 64 * 1024, 4 * 1024 * 1024
+RECORD_BYTES = 1_024
+"""A guess: a small range is fetched in small pieces, as what comes behind its end is of no use."""
 
 
 class NoAnswer(ValueError):
@@ -39,7 +49,8 @@ def read_range(wanted: OffsetRange, settings: ReadSettings) -> Iterator[pa.Recor
     partition = TopicPartition(wanted.topic, wanted.partition)
     schema = ARROW_WITH_HEADERS if settings.includes_headers else ARROW_COLUMNS
     # A consumer of its own for each task: it costs a few ms, and leaves nothing behind that a next task would meet.
-    with Consumer(None, **{**settings.client, **TASK_SETTINGS}) as consumer:
+    fetch_bytes = min(max(wanted.size * RECORD_BYTES, SMALLEST_FETCH_BYTES), LARGEST_FETCH_BYTES)
+    with Consumer(None, **{FETCH_BYTES: fetch_bytes, **settings.client, **TASK_SETTINGS}) as consumer:
         consumer.assign([partition])
         consumer.seek(partition, wanted.start)
         left, heard_at = wanted, time.monotonic()

@@ -57,8 +57,6 @@ CLIENT_DEFAULTS = {
     "isolation.level": "read_committed",
     # A broker that is away for a minute is waited for.
     "default.api.timeout.ms": "120000",
-    # Larger than for a consumer that reads many partitions: a task reads one.
-    "max.partition.fetch.bytes": "4194304",
 }
 DEFAULT_POLL_TIMEOUT_MS = 120_000
 DEFAULT_TRIGGER_DELAY_MS = 15 * 60_000

@@ -1,0 +1,157 @@
+"""Sources of pipelines besides topics: files of a directory, and a database's table."""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.datasource import ReadMaxRows
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from penstock.spark.pipeline.failure import failure_of
+from penstock.spark.pipeline.problems import PipelineError
+from penstock.spark.pipeline.sources import read_files, read_table
+from penstock.spark.pipeline.sources.table import BEGINNING, TableStreamReader, table_settings
+from tests.spark.databases import PostgresServer, SqliteFile, TestDatabase, server_programs
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[PostgresServer]:
+    if server_programs() is None:
+        pytest.skip("PostgreSQL's server is not installed")
+    server = PostgresServer()
+    yield server
+    server.remove()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[TestDatabase]:
+    if request.param == "sqlite":
+        yield SqliteFile(tmp_path / "a.db")
+        return
+    server: PostgresServer = request.getfixturevalue("postgres")
+    yield server
+    server.execute("DROP TABLE users")
+
+
+@pytest.fixture
+def drained(tmp_path: Path) -> Callable[..., list[tuple[Any, ...]]]:
+    """What a query from the test's checkpoint reads until nothing is left."""
+
+    def drain(frame: DataFrame, *columns: str) -> list[tuple[Any, ...]]:
+        found: list[tuple[Any, ...]] = []
+        writer = frame.writeStream.foreachBatch(
+            lambda rows, _: found.extend(map(tuple, rows.select(*columns).collect()))
+        )
+        query = writer.option("checkpointLocation", str(tmp_path / "progress")).trigger(availableNow=True).start()
+        query.awaitTermination()
+        return found
+
+    return drain
+
+
+def test_a_tables_rows_and_then_its_changes_are_read_once(
+    spark: SparkSession, database: TestDatabase, drained: Callable[..., list[tuple[Any, ...]]]
+) -> None:
+    database.execute("CREATE TABLE users (id BIGINT, name VARCHAR(20), changed BIGINT, is_gone BOOLEAN)")
+    database.execute("INSERT INTO users VALUES (1, 'a', 10, false), (2, 'b', 10, false), (3, 'c', 11, false)")
+    database.execute("INSERT INTO users VALUES (4, 'not seen', NULL, false)")
+
+    def users() -> DataFrame:
+        return read_table(spark, database.address, "users", cursor="changed", max_rows=1)
+
+    assert [field.dataType.simpleString() for field in users().schema] == ["bigint", "string", "bigint", "boolean"]
+    first = drained(users(), "id", "name", "is_gone")
+    assert sorted(first) == [(1, "a", False), (2, "b", False), (3, "c", False)]
+    database.execute("UPDATE users SET is_gone = true, changed = 12 WHERE id = 2")
+    database.execute("INSERT INTO users VALUES (5, 'e', 9, false), (6, NULL, 100, NULL)")
+    assert sorted(drained(users(), "id", "name", "is_gone")) == [(2, "b", True), (6, None, None)]
+    assert drained(users(), "id") == []
+
+
+def test_times_are_cursors_too(
+    spark: SparkSession, database: TestDatabase, drained: Callable[..., list[tuple[Any, ...]]]
+) -> None:
+    kind = "TEXT" if isinstance(database, SqliteFile) else "timestamptz"
+    database.execute(f"CREATE TABLE users (id BIGINT, at {kind})")
+    database.execute("INSERT INTO users VALUES (1, '2026-01-01 09:00:00.5+00'), (2, '2026-01-01 09:00:01+00')")
+    users = read_table(spark, database.address, "users", cursor="at", max_rows=1)
+    assert [row[0] for row in drained(users, "id")] == [1, 2]
+    database.execute("INSERT INTO users VALUES (3, '2026-01-01 10:00:00+00')")
+    assert drained(users, "id") == [(3,)]
+
+
+def table_reader(path: Path, **options: str) -> TableStreamReader:
+    given = {"database": f"sqlite:///{path}", "table": "t", "cursor": "n", **options}
+    schema = StructType([StructField("n", LongType()), StructField("s", StringType())])
+    return TableStreamReader(table_settings(given), schema)
+
+
+def test_rows_are_not_taken_before_they_have_settled(tmp_path: Path) -> None:
+    connection = sqlite3.connect(tmp_path / "a.db", isolation_level=None)
+    connection.execute("CREATE TABLE t (n INTEGER, s TEXT)")
+    connection.execute("INSERT INTO t VALUES (5, 'x')")
+    slow = table_reader(tmp_path / "a.db", settleMs="3600000", pollMs="1")
+    assert slow.latestOffset(BEGINNING, ReadMaxRows(10)) == BEGINNING
+    at_once = table_reader(tmp_path / "a.db", pollMs="1")
+    assert at_once.latestOffset(BEGINNING, ReadMaxRows(10)) == {"cursor": 5}
+    # A transaction that took its number earlier and commits later.
+    connection.execute("INSERT INTO t VALUES (4, 'late')")
+    slow._look(slow._seen[0][0] + 3601)
+    end = slow.latestOffset(BEGINNING, ReadMaxRows(10))
+    assert end == {"cursor": 5}
+    (partition,) = slow.partitions(BEGINNING, end)
+    assert [row["s"] for batch in slow.read(partition) for row in batch.to_pylist()] == ["late", "x"]
+    connection.close()
+
+
+def test_an_idle_table_is_asked_once_in_a_poll_interval(tmp_path: Path) -> None:
+    connection = sqlite3.connect(tmp_path / "a.db", isolation_level=None)
+    connection.execute("CREATE TABLE t (n INTEGER, s TEXT)")
+    connection.execute("INSERT INTO t VALUES (1, 'x')")
+    reader = table_reader(tmp_path / "a.db", pollMs="3600000")
+    end = reader.latestOffset(BEGINNING, ReadMaxRows(10))
+    connection.execute("INSERT INTO t VALUES (2, 'y')")
+    assert reader.latestOffset(end, ReadMaxRows(10)) == end == {"cursor": 1}
+    connection.close()
+
+
+def test_a_database_that_is_away_gives_no_rows_and_no_error(tmp_path: Path) -> None:
+    reader = table_reader(tmp_path / "not" / "there.db", pollMs="1")
+    assert reader.latestOffset({"cursor": 3}, ReadMaxRows(10)) == {"cursor": 3}
+
+
+def test_lines_of_files_come_once_with_their_place(
+    spark: SparkSession, tmp_path: Path, drained: Callable[..., list[tuple[Any, ...]]]
+) -> None:
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    (logs / "a.log").write_text("one\ntwo\n")
+    lines = read_files(spark, str(logs), max_files=1)
+    found = drained(lines, "value", "_file", "_modified")
+    assert sorted(row[0] for row in found) == ["one", "two"]
+    assert found[0][1].endswith("/logs/a.log")
+    assert found[0][2] is not None
+    (logs / "b.log").write_text("three\n")
+    assert [row[0] for row in drained(lines, "value")] == ["three"]
+
+
+def test_a_line_of_json_that_does_not_fit_ends_the_query(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark would make it a row of nulls otherwise."""
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    (logs / "a.json").write_text('{"id": 1}\n{"id": "x"}\n')
+    frame = read_files(spark, str(logs), format="json", schema="id long")
+
+    def collect(rows: DataFrame, number: int) -> None:
+        rows.collect()
+
+    writer = frame.writeStream.foreachBatch(collect)
+    query = writer.option("checkpointLocation", str(tmp_path / "progress")).trigger(availableNow=True).start()
+    with pytest.raises(Exception, match="id"):
+        query.awaitTermination()
+    assert "\n" not in failure_of(query)
+    with pytest.raises(PipelineError, match="json files need a schema"):
+        read_files(spark, str(logs), format="json")
