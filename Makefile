@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 KERNEL := $(wildcard src/penstock/records/*.pyx src/penstock/records/*.pxd src/penstock/client/producer/*.pyx)
 
-.PHONY: install demo test lint fmt sim soak fuzz bench interop docs clean
+.PHONY: install demo tour test lint fmt sim soak fuzz bench interop docs clean
 
 install: $(STAMP)
 
@@ -14,10 +14,15 @@ $(STAMP): pyproject.toml setup.py requirements/dev.lock $(KERNEL)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/dev.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	# Spark starts many short-lived Pythons, and each would compile what it loads.
+	$(BIN)/python -m compileall -q src
 	touch $(STAMP)
 
 demo: $(STAMP)
-	$(BIN)/python examples/demo.py
+	$(BIN)/python -m examples.shop $(if $(MINUTES),--minutes $(MINUTES)) $(if $(RATE),--rate $(RATE))
+
+tour: $(STAMP)
+	$(BIN)/python examples/tour.py
 
 test: lint
 	$(BIN)/python -m tests.run
@@ -34,7 +39,7 @@ soak: $(STAMP)
 	$(BIN)/python -m penstock.sim --scenario groups --count $(or $(SEEDS),1000)
 	$(BIN)/python -m penstock.sim --scenario transactions --count $(or $(SEEDS),1000)
 	$(BIN)/python -m penstock.sim --scenario clients --count $(or $(SEEDS),1000)
-	PENSTOCK_SOAK=1 $(BIN)/python -m pytest -q tests/chaos tests/property/test_log_model.py tests/property/test_log_damage.py tests/property/test_transactions.py
+	PENSTOCK_SOAK=1 $(BIN)/python -m pytest -q tests/chaos tests/spark tests/property/test_log_model.py tests/property/test_log_damage.py tests/property/test_transactions.py
 
 fuzz: $(STAMP)
 	$(BIN)/python -m tests.fuzz.fuzz $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED))
@@ -46,6 +51,7 @@ bench: $(STAMP)
 	$(BIN)/python -m benchmarks.groups --json benchmarks/results/groups.json
 	$(BIN)/python -m benchmarks.transactions --json benchmarks/results/transactions.json
 	$(BIN)/python -m benchmarks.clients --json benchmarks/results/clients.json
+	$(BIN)/python -m benchmarks.spark --json benchmarks/results/spark.json
 	$(BIN)/python -m benchmarks.broker --json benchmarks/results/broker.json --plot benchmarks/results/broker.svg
 
 interop: $(STAMP)

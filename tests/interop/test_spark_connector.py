@@ -117,5 +117,5 @@ def keys_of(broker: BrokerProcess, topic: str) -> list[bytes]:
         consumer.assign(partitions)
         ends = consumer.end_offsets(partitions)
         while any(consumer.position(partition) < end for partition, end in ends.items()):
-            found += [record.key for record in consumer.poll(1.0)]
+            found += [record.key or b"" for record in consumer.poll(1.0)]
     return found

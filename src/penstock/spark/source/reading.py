@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from penstock import Consumer
 from penstock.client.errors import OffsetOutOfRange
@@ -110,6 +111,9 @@ def _before(end: int, batch: pa.RecordBatch) -> pa.RecordBatch:
 def _shaped(batch: pa.RecordBatch, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """With Spark's types, in parts of a size that Spark likes: one fetched batch may be larger."""
     columns = [batch.column(field.name).cast(field.type) for field in schema]
+    if schema.names[-1] == "headers":
+        # Spark's own source has null for a record without headers, not an empty array.
+        columns[-1] = pc.if_else(pc.equal(pc.list_value_length(columns[-1]), 0), None, columns[-1])
     shaped = pa.RecordBatch.from_arrays(columns, schema=schema)
     for start in range(0, shaped.num_rows, ROWS_PER_BATCH):
         yield shaped.slice(start, ROWS_PER_BATCH)
