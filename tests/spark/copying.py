@@ -153,6 +153,11 @@ class Copying:
     def fired(self) -> list[str]:
         return fired(self.directory)
 
+    def rows_until(self, batch: int) -> int:
+        """How many rows the source had given with the end of a batch, as Spark has noted."""
+        offsets = json.loads((self.directory / "checkpoint" / "offsets" / str(batch)).read_text().splitlines()[-1])
+        return sum(offsets[self.source].values())
+
     def _committed_batches(self) -> int:
         return len(list((self.directory / "checkpoint" / "commits").glob("[0-9]*")))
 

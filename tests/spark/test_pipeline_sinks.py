@@ -187,7 +187,7 @@ def test_a_batch_is_once_in_a_delta_table(rows: Callable[..., DataFrame], tmp_pa
     assert table.transaction_version("q") == 1
     assert sink.problems(rows((1, "a", 1, "x")).schema, None) == []
     assert sink.problems(rows((1, "a"), schema="id long, title string").schema, None) == [
-        "unknown column 'op'; the nearest known one is 'id'",
+        "unknown column 'op'; the nearest known one is 'title'",
         f"table {sink.directory}: unknown column 'title'; the nearest known one is 'id'",
     ]
 
