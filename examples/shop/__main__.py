@@ -100,7 +100,7 @@ def check(bootstrap: str, database: Path, shop: Shop, watch: Watch, picture: Pat
 
 def summarize(shop: Shop, watch: Watch, picture: Path) -> None:
     written = watch.history.written[-1]
-    print("\n   records in each topic, markers of transactions not counted out")
+    print("\n   offsets in each topic, those of transaction markers among them")
     for topic in TOPICS:
         print(f"     {topic:20}{written[topic]:>9}")
     top = ", ".join(f"{user} {points}" for user, points in shop.books.points.most_common(3))

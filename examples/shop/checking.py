@@ -50,7 +50,7 @@ class Everything:
 
 def check_all(spark: SparkSession, database: Path, books: Books) -> list[Finding]:
     everything = Everything(spark)
-    rows = {topic: clean(everything, topic).with_frame(clean(everything, topic).frame.cache()) for topic in RAW_TOPICS}
+    rows = {topic: clean(everything, topic).transform(DataFrame.cache) for topic in RAW_TOPICS}
     good = {topic: each.good for topic, each in rows.items()}
     paid = paid_orders(good[ORDERS], good[PAYMENTS]).cache()
     points = loyalty(paid).cache()
@@ -62,7 +62,7 @@ def check_all(spark: SparkSession, database: Path, books: Books) -> list[Finding
             "fraud alerts",
             everything.read(ALERTS, SCHEMAS[ALERTS]).good.drop("_source"),
             fraud(good[PAYMENTS], good[CLICKS]),
-            ["payment", "click_at_ms", "page"],
+            ["payment", "click"],
         ),
         compare("customer table", customers(spark, database), table, ["user"]),
         count_dead_letters(everything, rows, books),

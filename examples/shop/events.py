@@ -62,6 +62,7 @@ class Shop:
         self._random = random.Random(seed)
         self._homes = {self._user(number): self._random.choice(COUNTRIES) for number in range(USERS)}
         self._versions: Counter[str] = Counter()
+        self._clicks = 0
         self._orders = 0
         self._due: list[tuple[int, int, Event]] = []
         self._good_orders: dict[str, tuple[str, int]] = {}
@@ -91,8 +92,9 @@ class Shop:
 
     def _click(self, now_ms: int) -> Event:
         user = self._any_user()
-        page = self._random.choice(PAGES)
-        return self._event(CLICKS, user, {"user": user, "page": page, "country": self._homes[user]}, now_ms)
+        self._clicks += 1
+        fields: Fields = {"id": f"click-{self._clicks:07d}", "user": user, "page": self._random.choice(PAGES)}
+        return self._event(CLICKS, user, {**fields, "country": self._homes[user]}, now_ms)
 
     def _order(self, now_ms: int) -> Event:
         user = self._any_user()

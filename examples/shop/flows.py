@@ -19,12 +19,15 @@ SCHEMAS = {
         "id string not null, order string not null, user string not null, cents bigint not null, "
         "country string not null, at_ms bigint not null"
     ),
-    CLICKS: "user string not null, page string not null, country string not null, at_ms bigint not null",
+    CLICKS: (
+        "id string not null, user string not null, page string not null, country string not null, "
+        "at_ms bigint not null"
+    ),
     CUSTOMERS: "op string not null, user string not null, city string, version bigint not null, at_ms bigint not null",
     PAID: "id string, user string, cents bigint, at_ms bigint",
     LOYALTY: "user string, points bigint, orders bigint",
     REVENUE: "minute string, cents bigint, orders bigint",
-    ALERTS: "payment string, user string, card string, seen_in string, click_at_ms bigint, page string",
+    ALERTS: "payment string, user string, card string, seen_in string, click string, page string",
 }
 
 TOO_LATE_MS = 10 * 60_000
@@ -87,7 +90,7 @@ def fraud(payments: DataFrame, clicks: DataFrame) -> DataFrame:
         & f.col("c.at").between(f.col("p.at") - f.expr(f"interval {FRAUD_WINDOW}"), f.col("p.at"))
     )
     alert = {"payment": "p.id", "user": "p.user", "card": "p.country", "seen_in": "c.country"}
-    return p.join(c, matches).select(*_named(alert), *_named({"click_at_ms": "c.at_ms", "page": "c.page"}))
+    return p.join(c, matches).select(*_named(alert), *_named({"click": "c.id", "page": "c.page"}))
 
 
 def with_time(rows: DataFrame) -> DataFrame:

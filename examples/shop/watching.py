@@ -31,8 +31,8 @@ class Watch:
         self.history = History()
         self._admin = admin
         self._partitions = [TopicPartition(topic, number) for topic in topics for number in range(partitions)]
-        self._start = time.monotonic()
-        self._next = self._start
+        self._start: float | None = None
+        self._next = time.monotonic()
 
     def until(self, is_done: Callable[[], bool], seconds: float) -> bool:
         """Sample until something is so; False if it is not after so many seconds."""
@@ -52,7 +52,9 @@ class Watch:
             for hop in HOPS
             for query, topics in hop.items()
         }
-        self.history.seconds.append(time.monotonic() - self._start)
+        now = time.monotonic()
+        self._start = now if self._start is None else self._start
+        self.history.seconds.append(now - self._start)
         self.history.written.append({topic: _total(ends, topic) for topic in {each.topic for each in ends}})
         self.history.lags.append(lags)
 

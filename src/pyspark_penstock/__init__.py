@@ -26,26 +26,26 @@ class DefaultSource(DataSource):
         return "penstock"
 
     def schema(self) -> "StructType":
-        from penstock.spark.source import schema_for
+        from penstock.spark.source.schema import schema_for
 
         return schema_for(self.options)
 
     def reader(self, schema: "StructType") -> "DataSourceReader":
-        from penstock.spark.source import TopicReader
+        from penstock.spark.source.batch import TopicReader
 
         return TopicReader(self.options)
 
     def streamReader(self, schema: "StructType") -> "DataSourceStreamReader":
-        from penstock.spark.source import TopicStreamReader
+        from penstock.spark.source.stream import TopicStreamReader
 
         return TopicStreamReader(self.options)
 
     def writer(self, schema: "StructType", overwrite: bool) -> "DataSourceWriter":
-        from penstock.spark.sink import TopicWriter
+        from penstock.spark.sink.writers import TopicWriter
 
         return TopicWriter(self.options, schema, overwrite)
 
     def streamWriter(self, schema: "StructType", overwrite: bool) -> "DataSourceStreamWriter":
-        from penstock.spark.sink import TopicStreamWriter
+        from penstock.spark.sink.writers import TopicStreamWriter
 
         return TopicStreamWriter(self.options, schema)

@@ -17,8 +17,8 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
 from penstock import Producer
-from penstock.spark.sink import TopicStreamWriter, commit
-from penstock.spark.sink.writers import BATCH_ID
+from penstock.spark.sink import commit
+from penstock.spark.sink.writers import BATCH_ID, TopicStreamWriter
 from pyspark_penstock import DefaultSource
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from penstock.spark.sink.commit import Commit, Marker
-from penstock.spark.sink.names import WriteName
+from penstock.spark.sink.commit import Commit
+from penstock.spark.sink.names import Marker, WriteName
 from penstock.spark.sink.options import read_options
 from penstock.spark.sink.report import TaskReport
 from penstock.spark.sink.task import Task, write_rows

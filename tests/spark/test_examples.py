@@ -33,4 +33,3 @@ def test_the_pipeline_of_the_page_is_one(tmp_path: Path) -> None:
     definition, problems = parse(yaml.safe_load(text), tmp_path)
     assert not problems
     assert [sink.name for sink in definition.sinks] == ["clean", "totals"]
-

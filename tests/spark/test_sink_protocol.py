@@ -17,8 +17,8 @@ from penstock.client.types import GroupMetadata, OffsetAndMetadata
 from penstock.spark.sink import brokers
 from penstock.spark.sink import task as task_module
 from penstock.spark.sink.brokers import end_open, read_marker
-from penstock.spark.sink.commit import DRIVER_TIMEOUT_MS, MOST_TASKS, Commit, CommitFailed, Marker, abort
-from penstock.spark.sink.names import MARKER_PARTITION, WriteName
+from penstock.spark.sink.commit import DRIVER_TIMEOUT_MS, MOST_TASKS, Commit, CommitFailed, abort
+from penstock.spark.sink.names import MARKER_PARTITION, Marker, WriteName
 from penstock.spark.sink.options import Delivery, SinkOptions, read_options
 from penstock.spark.sink.report import TaskReport
 from penstock.spark.sink.task import Task, WriteFailed, write_rows

@@ -16,7 +16,7 @@ MOST_MORE_BYTES = 64 * MIB
 
 TASK = """
 import resource, sys
-from penstock.spark.source import TopicReader
+from penstock.spark.source.batch import TopicReader
 from penstock.spark.source.ranges import OffsetRange
 bootstrap, topic, end = sys.argv[1:]
 reader = TopicReader({"kafka.bootstrap.servers": bootstrap, "subscribe": topic})

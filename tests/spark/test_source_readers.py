@@ -16,9 +16,13 @@ from penstock import Admin, Producer
 from penstock.client.admin import NewTopic as TopicToMake
 from penstock.client.types import TopicPartition
 from penstock.spark.options import OptionError
-from penstock.spark.source import DataLoss, TopicReader, TopicStreamReader, reading, schema_for
+from penstock.spark.source import reading
+from penstock.spark.source.batch import TopicReader
+from penstock.spark.source.loss import DataLoss
 from penstock.spark.source.ranges import OffsetRange
 from penstock.spark.source.reading import NoAnswer
+from penstock.spark.source.schema import schema_for
+from penstock.spark.source.stream import TopicStreamReader
 from tests.brokers import BrokerProcess
 from tests.spark.sourcing import committed, numbered, send
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         traced,
     )
     from penstock.spark.rows import (
+        QualityCounts,
         Rows,
         RowsError,
         check,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from penstock.spark.sessions import session
 
 __all__ = [
+    "QualityCounts",  # counts broken rules of all queries
     "Report",  # what a comparison found
     "Rows",  # good and rejected rows in one frame
     "RowsError",  # a step that cannot be taken, in one line
@@ -82,6 +84,7 @@ _HOMES = {
         "traced",
     ),
     "penstock.spark.rows": (
+        "QualityCounts",
         "Rows",
         "RowsError",
         "check",

@@ -7,10 +7,10 @@ import pytest
 from pyspark.sql.types import StringType, StructField, StructType
 
 from penstock.spark.options import OptionError
-from penstock.spark.sink import TopicStreamWriter, TopicWriter
 from penstock.spark.sink.names import WriteName
 from penstock.spark.sink.options import Delivery
 from penstock.spark.sink.report import TaskReport
+from penstock.spark.sink.writers import TopicStreamWriter, TopicWriter
 
 OPTIONS = {"kafka.bootstrap.servers": "nobody.invalid:1", "topic": "orders"}
 SCHEMA = StructType([StructField("value", StringType())])

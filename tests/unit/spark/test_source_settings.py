@@ -7,9 +7,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, Read
 
 from penstock.client.types import TopicPartition
 from penstock.spark.options import OptionError
-from penstock.spark.source import TopicStreamReader
 from penstock.spark.source.bounds import EARLIEST, LATEST, AtOffsets, AtPlace, AtTime, AtTimes, check_covers, questions
 from penstock.spark.source.settings import Names, Partitions, Pattern, batch_settings, includes_headers, stream_settings
+from penstock.spark.source.stream import TopicStreamReader
 
 BASE = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders"}
 NO_SELECTION = {"kafka.bootstrap.servers": "localhost:9092"}

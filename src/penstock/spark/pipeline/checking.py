@@ -21,7 +21,7 @@ from penstock.spark.pipeline.sinks import BatchSink
 from penstock.spark.pipeline.sinks.parquet import Place
 from penstock.spark.pipeline.writes import TopicSink, Write, checkpoint_of
 from penstock.spark.rows import Rows
-from penstock.spark.sink import TopicStreamWriter
+from penstock.spark.sink.writers import TopicStreamWriter
 
 ANSWER_MS: Final = 10_000
 AUTO_CREATE: Final = "auto.create.topics.enable"

@@ -6,29 +6,21 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock import Admin
 from penstock.spark.pipeline.sinks import Batch, BatchSink, Control
 from penstock.spark.pipeline.writes import TopicSink, Write
 from penstock.spark.rows import Rows, write, write_dead_letters
+from penstock.spark.rows.starting import query_of, written_once
 from penstock.spark.rows.writing import outgoing
 
-APPEND = "append"
 AVAILABLE_NOW = "available-now"
-EXACTLY_ONCE, AT_LEAST_ONCE = "exactly-once", "at-least-once"
-QUERY_ID = "sql.streaming.queryId"
-"""Where Spark keeps the id for whoever works for a query."""
 
 
 def start(planned: Write, bootstrap: str, checkpoint: str, trigger: str | None, control: Control) -> StreamingQuery:
     """`trigger` is a time such as `10 seconds`, or `available-now`; without one a batch follows the other."""
     mode = output_mode(planned)
-    if not isinstance(planned.sink, TopicSink):
-        deliver = delivery_of(planned, planned.sink, bootstrap, control)
-    elif mode == APPEND:
-        return _start_topic(planned, planned.sink, bootstrap, checkpoint, trigger)
-    else:
-        # Spark lets sinks in Python have appended rows only; a batch at a time they can have all.
-        deliver = delivery_to_topic(planned.sink, bootstrap)
+    if isinstance(planned.sink, TopicSink):
+        return _start_topic(planned, planned.sink, mode, bootstrap, checkpoint, trigger)
+    deliver = delivery_of(planned, planned.sink, bootstrap, control)
     writer = planned.frame.writeStream.foreachBatch(deliver).queryName(planned.name)
     writer = writer.outputMode(mode).option("checkpointLocation", checkpoint)
     if trigger == AVAILABLE_NOW:
@@ -39,7 +31,7 @@ def start(planned: Write, bootstrap: str, checkpoint: str, trigger: str | None, 
 
 
 def _start_topic(
-    planned: Write, sink: TopicSink, bootstrap: str, checkpoint: str, trigger: str | None
+    planned: Write, sink: TopicSink, mode: str, bootstrap: str, checkpoint: str, trigger: str | None
 ) -> StreamingQuery:
     common: dict[str, Any] = {
         "checkpoint": checkpoint,
@@ -51,9 +43,8 @@ def _start_topic(
         assert isinstance(planned.rows, Rows)
         query = write_dead_letters(planned.rows, **common)
     else:
-        query = write(
-            planned.rows, sink.topic, delivery=sink.delivery, **_shape(sink), **common, **dict[str, Any](sink.options)
-        )
+        common |= {"output_mode": mode, "delivery": sink.delivery, **sink.options}
+        query = write(planned.rows, sink.topic, **_shape(sink), **common)
     assert query is not None, "a stream has a query"
     return query
 
@@ -82,7 +73,7 @@ def delivery_of(planned: Write, sink: BatchSink, bootstrap: str, control: Contro
     dead_letters = planned.rows.dead_letters if isinstance(planned.rows, Rows) else None
 
     def deliver(frame: DataFrame, number: int) -> None:
-        batch = _batch(frame, number)
+        batch = Batch(query_of(frame), number)
         if dead_letters is None:
             sink.write(frame, batch, control)
             return
@@ -99,33 +90,10 @@ def delivery_of(planned: Write, sink: BatchSink, bootstrap: str, control: Contro
     return deliver
 
 
-def delivery_to_topic(sink: TopicSink, bootstrap: str) -> Callable[[DataFrame, int], None]:
-    """The same for a topic: the batch's number makes it a write that is not repeated."""
-
-    def deliver(frame: DataFrame, number: int) -> None:
-        batch = _batch(frame, number)
-        once = _once(batch.query, number, bootstrap) if sink.delivery in (None, EXACTLY_ONCE) else {}
-        options = {"delivery": sink.delivery, **once, **sink.options}
-        write(frame, sink.topic, **_shape(sink), bootstrap=bootstrap, **options)
-
-    return deliver
-
-
-def _batch(frame: DataFrame, number: int) -> Batch:
-    query = frame.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
-    assert query is not None, "Spark says which query a batch is of"
-    return Batch(query, number)
-
-
 def _write_letters(rows: Rows, batch: Batch, bootstrap: str) -> None:
-    write_dead_letters(rows, bootstrap=bootstrap, **_once(f"{batch.query}-dead-letters", batch.number, bootstrap))
-
-
-def _once(name: str, number: int, bootstrap: str) -> dict[str, Any]:
-    """Options for a numbered write, which is left out when it comes again, if the brokers can do that."""
-    with Admin(bootstrap) as admin:
-        can_do_once = admin.can_commit_groups()
-    return {"txnAppId": name, "txnVersion": number} if can_do_once else {"delivery": AT_LEAST_ONCE}
+    once = written_once(f"{batch.query}-dead-letters", batch.number, {"kafka.bootstrap.servers": bootstrap})
+    options: dict[str, Any] = {**once}
+    write_dead_letters(rows, bootstrap=bootstrap, **options)
 
 
 def output_mode(planned: Write) -> str:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from itertools import count
 from threading import Lock
 from typing import Any
 
@@ -28,15 +29,18 @@ PREFIX = "penstock.quality:"
 CHECKED = "rows"
 """The metric beside those of the rules: how many rows were held against them."""
 
+_step_numbers = count(1)
 
-def quality(rows: Kind, rules: Iterable[Rule], *, name: str | Observation = "quality") -> Kind:
+
+def quality(rows: Kind, rules: Iterable[Rule], *, name: str | Observation | None = None) -> Kind:
     """Reject rows that break a rule, with all broken rules in the reason, and count violations by rule.
 
     The counts are metrics of the query, in the field `observedMetrics` of its progress, under
-    `penstock.quality:<name>`: `quality_counts` and `QualityCounts` read them there. Two of these steps in one query
-    need two names. For a batch, `name` may be an Observation of Spark's, which has the counts when the batch is done. A
-    plain DataFrame has no dead letters: violations are counted and left out of it.
+    `penstock.quality:<name>`: `quality_counts` and `QualityCounts` read them there. Without a name each step has one of
+    its own, as two of one query must not share theirs. For a batch, `name` may be an Observation of Spark's, which has
+    the counts when the batch is done. A plain DataFrame has no dead letters: violations are counted and left out of it.
     """
+    metric = name if isinstance(name, Observation) else PREFIX + (name or f"step-{next(_step_numbers)}")
     held = list(rules)
     _refuse_rules(held)
     frame, columns = _with_repeats(frame_of(rows), held, untouched(rows))
@@ -47,9 +51,7 @@ def quality(rows: Kind, rules: Iterable[Rule], *, name: str | Observation = "qua
         broken[rule.name] = ~untouched(rows) & sf.coalesce(is_broken, sf.lit(False))
     names = [sf.when(is_broken, sf.lit(rule_name)) for rule_name, is_broken in broken.items()]
     marked = frame.withColumn(BROKEN, sf.array_compact(sf.array(*names)))
-    observed = marked.observe(PREFIX + name if isinstance(name, str) else name, *_counts(rows, broken)).drop(
-        *columns.values()
-    )
+    observed = marked.observe(metric, *_counts(rows, broken)).drop(*columns.values())
     is_broken = sf.size(BROKEN) > 0
     if isinstance(rows, DataFrame):
         return observed.where(~is_broken).drop(BROKEN)

@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from penstock import Admin
 from penstock.spark.rows.durations import milliseconds
 from penstock.spark.rows.problems import RowsError, one_of
 from penstock.spark.rows.reading import as_option
@@ -16,7 +17,7 @@ from penstock.spark.sessions import bootstrap_of
 APPEND = "append"
 OUTPUT_MODES = (APPEND, "update", "complete")
 AVAILABLE_NOW = "available-now"
-EXACTLY_ONCE = "exactly-once"
+EXACTLY_ONCE, AT_LEAST_ONCE = "exactly-once", "at-least-once"
 SET_BY_WRITE = {
     "topic": "name it as an argument",
     "checkpointlocation": "use checkpoint=...",
@@ -83,14 +84,31 @@ def _one_by_one(settings: Mapping[str, str], delivery: str | None) -> Callable[[
     """
 
     def write_batch(records: DataFrame, number: int) -> None:
-        once: dict[str, str] = {}
-        if delivery in (None, EXACTLY_ONCE):
-            query_id = records.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
-            assert query_id is not None, "Spark says which query a batch is of"
-            once = {"txnAppId": query_id, "txnVersion": str(number)}
+        once = (
+            {} if delivery not in (None, EXACTLY_ONCE) else written_once(query_of(records), number, settings, delivery)
+        )
         _write(records, {**settings, **once})
 
     return write_batch
+
+
+def query_of(batch: DataFrame) -> str:
+    """The id of the query that a micro-batch is of."""
+    query_id = batch.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
+    assert query_id is not None, "Spark says which query a batch is of"
+    return query_id
+
+
+def written_once(name: str, number: int, settings: Mapping[str, str], delivery: str | None = None) -> dict[str, str]:
+    """Options for a numbered write, which is left out when it comes again.
+
+    Brokers that cannot do that say so where exactly once was asked for; else they get it at least once.
+    """
+    if delivery is None:
+        with Admin(settings["kafka.bootstrap.servers"]) as admin:
+            if not admin.can_commit_groups():
+                return {"delivery": AT_LEAST_ONCE}
+    return {"txnAppId": name, "txnVersion": str(number)}
 
 
 def _triggered(writer: DataStreamWriter, trigger: str | float | None) -> DataStreamWriter:

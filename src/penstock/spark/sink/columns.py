@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -93,6 +92,8 @@ def rows_by_topic(
     if len(encoded.dictionary) == 1:
         yield encoded.dictionary[0].as_py(), rows
         return
+    import pyarrow.compute as pc
+
     # One sort that keeps the order of equal rows, rather than one pass over all rows for each topic.
     rows = rows.take(pc.sort_indices(encoded.indices))
     counts = {each["values"]: each["counts"] for each in pc.value_counts(encoded.indices).to_pylist()}

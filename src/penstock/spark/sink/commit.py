@@ -3,14 +3,13 @@
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from penstock.client.blocking import Admin, Producer
 from penstock.client.errors import KafkaError
 from penstock.client.producer import TransactionTicket
 from penstock.client.types import GroupMetadata, OffsetAndMetadata
 from penstock.spark.sink.brokers import abort_reported, end_open, read_marker
-from penstock.spark.sink.names import MARKER_PARTITION, WriteName
+from penstock.spark.sink.names import MARKER_PARTITION, Marker, WriteName
 from penstock.spark.sink.options import SinkOptions
 from penstock.spark.sink.report import TaskReport
 from penstock.spark.sink.task import patience_seconds
@@ -29,15 +28,6 @@ MARKER_TEXT = "last batch that Spark has written"
 
 class CommitFailed(RuntimeError):
     """A batch that did not become visible, or of which that is not known; the text is one line."""
-
-
-@dataclass(frozen=True, slots=True)
-class Marker:
-    """The number that a batch leaves behind, in the same decision that makes it visible."""
-
-    number: int
-    is_exact: bool
-    """Whether a higher one means that something is wrong, not just that the batch was written before."""
 
 
 class Commit:

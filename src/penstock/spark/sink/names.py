@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from penstock.client.producer import salted_id
 from penstock.client.types import TopicPartition
 
 PREFIX = "penstock-spark-"
@@ -51,4 +50,15 @@ class WriteName:
 
         The same ids serve batch after batch: brokers keep every id for days.
         """
+        from penstock.client.producer import salted_id
+
         return salted_id(f"{self.prefix}{partition}-{attempt}", self.driver_id, partition_count)
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """The number that a batch leaves behind, in the same decision that makes it visible."""
+
+    number: int
+    is_exact: bool
+    """Whether a higher one means that something is wrong, not just that the batch was written before."""

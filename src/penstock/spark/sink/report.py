@@ -1,12 +1,15 @@
 """What a task tells the driver."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import WriterCommitMessage
 
-from penstock.client.producer import TransactionTicket
 from penstock.spark.sink.names import WriteName
 from penstock.spark.sink.options import Delivery
+
+if TYPE_CHECKING:
+    from penstock.client.producer import TransactionTicket
 
 
 @dataclass(frozen=True)
@@ -16,7 +19,7 @@ class TaskReport(WriterCommitMessage):
     name: WriteName
     delivery: Delivery
     rows: int = 0
-    ticket: TransactionTicket | None = None
+    ticket: "TransactionTicket | None" = None
     """The open transaction with the rows; None where there is none to commit."""
     is_skipped: bool = False
     """The batch was visible already when the task began."""

@@ -1,4 +1,8 @@
-"""The sink as Spark sees it: a writer for batches and one for streams."""
+"""The sink as Spark sees it: a writer for batches and one for streams.
+
+Spark plans each micro-batch in a process of its own, which only has to make the writer: so clients are loaded by tasks
+and commits.
+"""
 
 import logging
 import uuid
@@ -11,11 +15,9 @@ from pyspark.sql.types import StructType
 
 from penstock.spark.options import OptionError
 from penstock.spark.sink.columns import check_columns
-from penstock.spark.sink.commit import Commit, Marker, abort
-from penstock.spark.sink.names import WriteName
+from penstock.spark.sink.names import Marker, WriteName
 from penstock.spark.sink.options import Delivery, SinkOptions, read_options
 from penstock.spark.sink.report import TaskReport
-from penstock.spark.sink.task import Task, write_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,6 +48,8 @@ class TopicWriter(DataSourceArrowWriter):
             self._marker = Marker(version.number, is_exact=False)
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> WriterCommitMessage:
+        from penstock.spark.sink.task import Task, write_rows
+
         context = _task_context()
         number = None if self._marker is None else self._marker.number
         task = Task(self._name, number, context.partitionId(), context.attemptNumber())
@@ -55,10 +59,14 @@ class TopicWriter(DataSourceArrowWriter):
         reports = _reports(messages)
         _warn_of_less(self._options, self._name, _delivery(reports))
         if _delivery(reports) is Delivery.EXACTLY_ONCE:
+            from penstock.spark.sink.commit import Commit
+
             Commit(self._options, self._name, self._marker, reports).run()
 
     def abort(self, messages: Messages) -> None:
         if self._options.delivery is not Delivery.AT_LEAST_ONCE:
+            from penstock.spark.sink.commit import abort
+
             abort(self._options, self._name, _reports(messages))
 
 
@@ -73,6 +81,8 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):
         check_columns(schema, self._options.topic)
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> WriterCommitMessage:
+        from penstock.spark.sink.task import Task, write_rows
+
         context = _task_context()
         query_id, batch_id = context.getLocalProperty(QUERY_ID), context.getLocalProperty(BATCH_ID)
         assert query_id is not None, "Spark tells tasks of which query they are"
@@ -92,12 +102,16 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):
             return
         _warn_of_less(self._options, reports[0].name, _delivery(reports))
         if _delivery(reports) is Delivery.EXACTLY_ONCE:
+            from penstock.spark.sink.commit import Commit
+
             Commit(self._options, reports[0].name, Marker(batch_id, is_exact=True), reports).run()
 
     def abort(self, messages: Messages, batch_id: int) -> None:
         reports = _reports(messages)
         # Without a single report nobody says which query it was: the next run ends what is open, or timeouts do.
         if _delivery(reports) not in (None, Delivery.AT_LEAST_ONCE):
+            from penstock.spark.sink.commit import abort
+
             abort(self._options, reports[0].name, reports)
 
 

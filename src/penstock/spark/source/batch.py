@@ -1,19 +1,22 @@
 """The batch reader: a topic, or a part of it, as a table."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from penstock.client.types import TopicPartition
 from penstock.spark.options import OptionError
 from penstock.spark.source.bounds import EARLIEST, LATEST
-from penstock.spark.source.brokers import Brokers
 from penstock.spark.source.loss import report, within_log
 from penstock.spark.source.pushdown import Narrowing, narrowing
 from penstock.spark.source.ranges import OffsetRange, split
-from penstock.spark.source.reading import read_range
 from penstock.spark.source.settings import batch_settings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from penstock.spark.source.brokers import Brokers
 
 
 class TopicReader(DataSourceReader):
@@ -31,17 +34,21 @@ class TopicReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         read = self._settings.read
+        from penstock.spark.source.brokers import Brokers
+
         with Brokers(read) as brokers:
             ranges = self._narrowed(self._ranges(brokers), brokers)
         return split(ranges, read.min_partitions, read.max_records_per_partition)
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         if not isinstance(partition, OffsetRange):
             # Where there is nothing to read, Spark makes up a partition.
             return iter(())
+        from penstock.spark.source.reading import read_range
+
         return read_range(partition, self._settings.read)
 
-    def _ranges(self, brokers: Brokers) -> list[OffsetRange]:
+    def _ranges(self, brokers: "Brokers") -> list[OffsetRange]:
         read = self._settings.read
         layout = brokers.layout_at_start(read.selection)
         starts = brokers.resolve(read.start, layout.partitions, late_is_end=read.starts_late_at_end)
@@ -57,7 +64,7 @@ class TopicReader(DataSourceReader):
         report(losses, fails=read.fails_on_data_loss)
         return ranges
 
-    def _narrowed(self, ranges: list[OffsetRange], brokers: Brokers) -> list[OffsetRange]:
+    def _narrowed(self, ranges: list[OffsetRange], brokers: "Brokers") -> list[OffsetRange]:
         since_ms = self._narrowing.since_ms
         if since_ms is None:
             return self._narrowing.narrow(ranges, {})

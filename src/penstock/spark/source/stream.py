@@ -3,9 +3,8 @@
 import time
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
@@ -18,12 +17,15 @@ from pyspark.sql.streaming.datasource import (
 from penstock.client.types import TopicPartition
 from penstock.spark.source.admission import is_too_little, limited
 from penstock.spark.source.bounds import EARLIEST, LATEST
-from penstock.spark.source.brokers import Brokers
 from penstock.spark.source.loss import Layout, begin, report, resume
 from penstock.spark.source.offsets import NOT_STARTED, Offsets, Progress, by_topic, parse_progress
 from penstock.spark.source.ranges import OffsetRange, ranges_between, split
-from penstock.spark.source.reading import read_range
 from penstock.spark.source.settings import stream_settings
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from penstock.spark.source.brokers import Brokers
 
 IDLE_PAUSES_SECONDS = (0.01, 0.02, 0.04, 0.06, 0.07)
 """Spark asks an idle query's source for news every 10 ms; so its answer that there are none takes its time."""
@@ -100,15 +102,19 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ranges = ranges_between(until.begin(parse_progress(start)), until.ends)
         return split(ranges, read.min_partitions, read.max_records_per_partition)
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         assert isinstance(partition, OffsetRange)
+        from penstock.spark.source.reading import read_range
+
         return read_range(partition, self._settings.read)
 
     # Inside
 
     @property
-    def _brokers(self) -> Brokers:
+    def _brokers(self) -> "Brokers":
         if self._brokers_if_used is None:
+            from penstock.spark.source.brokers import Brokers
+
             self._brokers_if_used = Brokers(self._settings.read)
         return self._brokers_if_used
 
