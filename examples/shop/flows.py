@@ -20,8 +20,7 @@ SCHEMAS = {
         "country string not null, at_ms bigint not null"
     ),
     CLICKS: (
-        "id string not null, user string not null, page string not null, country string not null, "
-        "at_ms bigint not null"
+        "id string not null, user string not null, page string not null, country string not null, at_ms bigint not null"
     ),
     CUSTOMERS: "op string not null, user string not null, city string, version bigint not null, at_ms bigint not null",
     PAID: "id string, user string, cents bigint, at_ms bigint",

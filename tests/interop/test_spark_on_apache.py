@@ -1,0 +1,77 @@
+"""Our Spark source and sink against Apache Kafka itself."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from penstock import Consumer
+from penstock.client.types import TopicPartition
+from penstock.spark import session
+from tests.interop.test_apache_broker import JARS, ApacheBroker
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("java") is None or not JARS.exists(), reason="Java or Apache's jars are missing: `make interop`"
+)
+
+ROWS = 1_000
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    started = session()
+    yield started
+    started.stop()
+
+
+@pytest.fixture
+def bootstrap(tmp_path: Path) -> Iterator[str]:
+    broker = ApacheBroker(tmp_path / "apache")
+    broker.start()
+    try:
+        yield broker.bootstrap
+    finally:
+        broker.kill()
+
+
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_what_can_be_written_and_read(spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
+    rows = spark.range(ROWS).select(f.col("id").cast("string").alias("value"))
+    write(rows, bootstrap, "plain")
+    write(rows, bootstrap, "atomic", delivery="atomic-tasks")
+    with pytest.raises(PySparkException, match="cannot commit a batch as a whole"):
+        write(rows, bootstrap, "refused", delivery="exactly-once")
+    for topic in ("plain", "atomic"):
+        found = spark.read.format("penstock").option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic)
+        assert found.load().select("value").distinct().count() == ROWS
+    assert copied(spark, bootstrap, "plain", "copy", tmp_path) == ROWS
+
+
+def write(rows: DataFrame, bootstrap: str, topic: str, **options: str) -> None:
+    writer = rows.write.format("penstock").mode("append").option("kafka.bootstrap.servers", bootstrap)
+    writer.option("topic", topic).options(**options).save()
+
+
+def copied(spark: SparkSession, bootstrap: str, source: str, target: str, directory: Path) -> int:
+    stream = spark.readStream.format("penstock").option("kafka.bootstrap.servers", bootstrap)
+    query = (
+        stream.option("subscribe", source)
+        .option("startingOffsets", "earliest")
+        .load()
+        .select("value")
+        .writeStream.format("penstock")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("topic", target)
+        .option("checkpointLocation", str(directory / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    partition = TopicPartition(target, 0)
+    with Consumer(bootstrap) as consumer:
+        return consumer.end_offsets([partition])[partition]
