@@ -99,6 +99,7 @@ def copy(spark: SparkSession, broker: BrokerProcess, source: str, target: str, c
     stream = stream.option("subscribe", source).option("startingOffsets", "earliest")
     query = (
         stream.load()
+        .select("key", "value")
         .writeStream.format("kafka")
         .option("kafka.bootstrap.servers", broker.bootstrap)
         .option("topic", target)
