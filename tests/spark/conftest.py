@@ -11,6 +11,9 @@ from penstock import Admin
 from penstock.client.admin import NewTopic
 from penstock.spark import session
 from tests.brokers import BrokerProcess
+from tests.integration.conftest import own_broker
+
+__all__ = ["own_broker"]
 
 HERE = Path(__file__).parent
 
@@ -47,16 +50,6 @@ def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerPr
         code = process.stop()
     assert code == 0
     assert "Traceback" not in process.log, process.log
-
-
-@pytest.fixture
-def own_broker(tmp_path: Path) -> Iterator[BrokerProcess]:
-    """A broker that a test may stop, kill and start again."""
-    process = BrokerProcess(tmp_path / "data", "group.initial.rebalance.delay.ms=0").start()
-    try:
-        yield process
-    finally:
-        process.kill()
 
 
 @pytest.fixture
