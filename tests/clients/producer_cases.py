@@ -7,6 +7,7 @@ import time
 from itertools import pairwise
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from penstock.client.consumer.consumer import Consumer
@@ -115,7 +116,6 @@ async def every_codec_can_be_read_back(bootstrap: str) -> None:
 
 @case
 async def bulk_sends_lose_nothing(bootstrap: str) -> None:
-    pa = pytest.importorskip("pyarrow")
     topic = topic_of(bootstrap, "bulk", 3)
     values = [b"%06d" % number for number in range(20_000)]
     keys = [b"%d" % (number % 100) if number % 3 else None for number in range(20_000)]

@@ -1,7 +1,6 @@
 """Apache's own tools, and through them its Java clients, against our broker."""
 
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 
@@ -14,10 +13,7 @@ COUNT = 100
 CONSOLE_CONSUMER = "consumer.ConsoleConsumer"
 CONSUMER_GROUPS = "consumer.group.ConsumerGroupCommand"
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("java") is None or not JARS.exists(),
-    reason="Java is not installed or Apache's jars were not fetched, so Apache's tools were not tried",
-)
+pytestmark = pytest.mark.usefixtures("apache_jars")
 
 
 @pytest.fixture(scope="module")

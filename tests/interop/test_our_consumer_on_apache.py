@@ -1,17 +1,14 @@
 """Our consumer against a real Apache Kafka broker: the cases that it passes against ours."""
 
 import asyncio
-import shutil
 from collections.abc import Iterator
 
 import pytest
 
 from tests.clients.consumer_cases import CASES, Case, name_of
-from tests.interop.test_apache_broker import JARS, ApacheBroker
+from tests.interop.test_apache_broker import ApacheBroker
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("java") is None or not JARS.exists(), reason="Java or Apache's jars are missing: `make interop`"
-)
+pytestmark = pytest.mark.usefixtures("apache_jars")
 
 
 @pytest.fixture(scope="module")

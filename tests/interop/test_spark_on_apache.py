@@ -1,6 +1,5 @@
 """Our Spark source and sink against Apache Kafka itself."""
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,11 +11,9 @@ from pyspark.sql import functions as f
 from penstock import Consumer
 from penstock.client.types import TopicPartition
 from penstock.spark import session
-from tests.interop.test_apache_broker import JARS, ApacheBroker
+from tests.interop.test_apache_broker import ApacheBroker
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("java") is None or not JARS.exists(), reason="Java or Apache's jars are missing: `make interop`"
-)
+pytestmark = pytest.mark.usefixtures("apache_jars")
 
 ROWS = 1_000
 

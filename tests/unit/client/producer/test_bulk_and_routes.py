@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from penstock.client.errors import RecordTooLarge
@@ -122,7 +123,6 @@ def test_the_users_partitioner_sees_every_row() -> None:
 
 
 def test_arrow_rows_are_the_same_rows() -> None:
-    pa = pytest.importorskip("pyarrow")
     values = [b"%d" % number for number in range(300)]
     keys = [b"k%d" % number if number % 4 else None for number in range(300)]
     lists, columns = Bench(partitions=5), Bench(partitions=5)
@@ -133,7 +133,6 @@ def test_arrow_rows_are_the_same_rows() -> None:
 
 
 def test_arrow_rows_may_name_their_partitions() -> None:
-    pa = pytest.importorskip("pyarrow")
     columns = {"value": pa.array([b"a", b"b", b"c"], pa.binary()), "partition": pa.array([2, 0, 2], pa.int32())}
     bench = Bench(partitions=3)
     finish(Bulk(bench.accumulator, bench.routes, bench.topic, ArrowRows(pa.RecordBatch.from_pydict(columns), 5), None))
