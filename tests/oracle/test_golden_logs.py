@@ -22,6 +22,7 @@ from penstock.storage.loading import LogState, open_log
 from penstock.storage.log import Log
 from penstock.storage.log_config import LogConfig
 from penstock.storage.producers import Origin
+from penstock.storage.retention import delete_old_segments
 from penstock.storage.validation import validate
 from penstock.world.real_disk import RealDisk
 
@@ -84,7 +85,7 @@ class Replay:
         elif operation == "maybeIncrementLogStartOffset":
             self.log.raise_start(step["arg"])
         elif operation == "deleteOldSegments":
-            assert self.log.delete_old_segments() == step["arg"]
+            assert delete_old_segments(self.log) == step["arg"]
         else:
             raise AssertionError(step["op"])
 

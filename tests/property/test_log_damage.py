@@ -20,6 +20,7 @@ from penstock.storage.loading import LogState
 from penstock.storage.log import Log
 from penstock.storage.log_config import LogConfig
 from penstock.storage.log_directory import START_OFFSETS, LogDirectory
+from penstock.storage.retention import delete_old_segments
 from penstock.world.real_disk import RealDisk, RealFile
 from tests.logs import T0, append, batches_from, end_transaction, read_all
 
@@ -120,7 +121,7 @@ def made(directory: Path, *, is_closed: bool) -> Template:
     written = [dict(read_all(log)) for log in opened]
     first = opened[0]
     first.raise_start(first.segments[2].base_offset + 5)
-    first.delete_old_segments()
+    delete_old_segments(first)
     logs.write_checkpoints()
     for log, records in zip(opened, written):
         assert len(log.segments) > 4

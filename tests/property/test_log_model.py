@@ -13,6 +13,7 @@ from penstock.records import BatchView
 from penstock.sim import Simulation
 from penstock.storage.loading import LogState, open_log
 from penstock.storage.log_config import LogConfig
+from penstock.storage.retention import delete_old_segments
 from penstock.world.disk import Disk
 from tests.logs import T0, append, batches_from, check_indexes, clean, read_all
 
@@ -188,7 +189,7 @@ class KilledLog(RuleBasedStateMachine):
 
     @rule()
     def delete_old_segments(self) -> None:
-        self.log.delete_old_segments()
+        delete_old_segments(self.log)
         assert self.log.segments[0].base_offset <= self.model.start
         # A power cut among the renames could keep an older segment and not a younger one.
         self.disk.sync_directory(DIRECTORY)
@@ -290,6 +291,17 @@ def test_a_log_equals_its_model_however_its_process_ends() -> None:
 
 def test_after_a_power_cut_a_beginning_with_all_that_was_flushed_remains() -> None:
     run_state_machine_as_test(PowerlessLog, settings=SETTINGS)
+
+
+@pytest.mark.parametrize("first", range(0, 100, 50))
+def test_a_log_that_nobody_changed_is_whole_after_a_power_cut_behind_its_stop(first: int) -> None:
+    for seed in range(first, first + 50):
+        state = PowerlessLog()
+        state.begin(seed=seed)
+        state.append(later_ms=0, leader_epoch_step=0, producer_id=None, sizes=[0])
+        state.stop_and_start()
+        state.stop_and_start()
+        state.teardown()
 
 
 @pytest.mark.parametrize("first", range(0, 400, 100))

@@ -10,6 +10,7 @@ from penstock.model.errors import KafkaError
 from penstock.node.removal import Removal
 from penstock.storage.log import Log
 from penstock.storage.log_directory import LogDirectory
+from penstock.storage.retention import apply_retention
 from penstock.world.world import World
 
 logger = logging.getLogger(__name__)
@@ -90,7 +91,7 @@ class Upkeep:
         if log.is_offline:
             return
         try:
-            count = log.apply_retention(self._world.clock.now_ms())
+            count = apply_retention(log, self._world.clock.now_ms())
         except (KafkaError, OSError) as error:
             logger.error("retention failed log=%s reason=%r", log.directory, str(error))
             return

@@ -45,6 +45,8 @@ class Opening:
     jitter: Callable[[int], int]
     progress: Progress
     cuts: list[Cut] = field(default_factory=list)
+    has_written: bool = False
+    """Whether a segment was made or made anew."""
 
 
 def open_log(
@@ -80,7 +82,10 @@ def open_log(
         jitter=jitter,
     )
     log.is_new = is_new
-    log.has_changed = not opening.state.was_clean and not is_new
+    log.has_changed = not is_new and (opening.has_written or not opening.state.was_clean)
+    log.is_untouched = not log.has_changed and not is_new
+    if not log.is_untouched:
+        log.active.preallocate()
     log.start_offset = max(opening.state.start_offset, segments[0].base_offset)
     epochs.truncate_end(log.end_offset)
     epochs.truncate_start(log.start_offset)
@@ -219,6 +224,7 @@ def _recover(
     opening: Opening, before: list[Segment], segment: Segment, epochs: LeaderEpochs, *, may_have_gaps: bool
 ) -> Cut | None:
     """Recover a segment with the producers as they were at its beginning, and snapshot them at its end."""
+    opening.has_written = True
     producers = Producers()
     snapshots = ProducerSnapshots(opening.disk, opening.directory)
     snapshots.load_names()
@@ -254,6 +260,7 @@ def _with_active(opening: Opening, segments: list[Segment]) -> list[Segment]:
     if not segments:
         segment = Segment(opening.disk, opening.files, opening.directory, state.start_offset, opening.config)
         opening.files.get(segment.path(".log"), create=True)
+        opening.has_written = True
         segments = [segment]
     _join(segments)
     jitter_ms = min(opening.config.segment_jitter_ms, opening.config.segment_ms)

@@ -19,7 +19,6 @@ from penstock.storage.producer_snapshots import ProducerSnapshots
 from penstock.storage.producers import NO_PRODUCER, AppendedBatch, EndMarker, Origin, Producers, TransactionEnd
 from penstock.storage.reading import READ_ERRORS, Reading
 from penstock.storage.replay import end_marker, marker_batch, note_end, note_producer, replay_producers
-from penstock.storage.retention import below_start, over_size, too_old
 from penstock.storage.segment import Segment
 from penstock.world.disk import Disk, FileRange
 
@@ -44,7 +43,7 @@ class Log:
         self._disk = disk
         self._files = files
         self._directory = directory
-        self._config = config
+        self.config = config
         self._jitter = jitter
         self._segments = segments
         self._base_offsets = [segment.base_offset for segment in segments]
@@ -64,6 +63,8 @@ class Log:
         self.may_wait_for_flush = config.may_wait_for_flush
         self.has_changed = False
         """Whether any file may differ from what the device has."""
+        self.is_untouched = False
+        """Whether every file is still as a clean stop left it: then a stop has nothing to write either."""
 
     @property
     def directory(self) -> str:
@@ -101,8 +102,8 @@ class Log:
         if self._failure is not None:
             self._refuse_if_failed()
         size = batch.batch_length + LENGTH_OVERHEAD
-        if size > self._config.segment_bytes:
-            raise RecordListTooLarge(f"a batch of {size} bytes does not fit a segment of {self._config.segment_bytes}")
+        if size > self.config.segment_bytes:
+            raise RecordListTooLarge(f"a batch of {size} bytes does not fit a segment of {self.config.segment_bytes}")
         marker = None
         has_producer = batch.producer_id != NO_PRODUCER
         if has_producer:
@@ -125,8 +126,8 @@ class Log:
         if self._failure is not None:
             self._refuse_if_failed()
         size = len(data)
-        if size > self._config.segment_bytes:
-            raise RecordListTooLarge(f"a batch of {size} bytes does not fit a segment of {self._config.segment_bytes}")
+        if size > self.config.segment_bytes:
+            raise RecordListTooLarge(f"a batch of {size} bytes does not fit a segment of {self.config.segment_bytes}")
         base_offset = self.end_offset
         patch_in_place(data, base_offset, leader_epoch)
         self._write((data,), size, plain, leader_epoch, now_ms, 1)
@@ -151,8 +152,9 @@ class Log:
     ) -> None:
         last_offset_delta, max_timestamp = plain
         last_offset = self.end_offset + last_offset_delta
-        self.has_changed = True
         try:
+            if not self.has_changed:
+                self._touch()
             segment = self._segments[-1]
             if segment.should_roll(size, last_offset, max_timestamp, now_ms):
                 self.roll(self.end_offset, now_ms)
@@ -189,20 +191,21 @@ class Log:
             self._segments[-1].transactions.append(aborted)
         except OSError as error:
             # The marker is in the log and readers would not know of it; recovery finds it again.
-            self._go_offline(error)
+            self.go_offline(error)
             raise KafkaStorageError(f"cannot note an abort in {self._directory}: {error}") from error
 
     def roll(self, base_offset: int, now_ms: int) -> None:
         """Close the active segment and begin a new one, with a snapshot of the producers where they meet."""
         base_offset = max(base_offset, self.end_offset)
-        self.has_changed = True
+        self._touch()
         if base_offset == self.active.base_offset:
             # It is empty already, and two segments of one name would be one file.
             return
-        segment = Segment(self._disk, self._files, self._directory, base_offset, self._config)
+        segment = Segment(self._disk, self._files, self._directory, base_offset, self.config)
         try:
             self._files.get(segment.path(".log"), create=True)
-            segment.activate(now_ms, self._jitter(min(self._config.segment_jitter_ms, self._config.segment_ms)))
+            segment.activate(now_ms, self._jitter(min(self.config.segment_jitter_ms, self.config.segment_ms)))
+            segment.preallocate()
             self.producers.end_offset = base_offset
             self._snapshots.take(self.producers)
             self.active.deactivate()
@@ -217,7 +220,7 @@ class Log:
         try:
             segment.remove()
         except OSError as error:
-            self._go_offline(error)
+            self.go_offline(error)
 
     # Flushing
 
@@ -225,10 +228,10 @@ class Log:
         """Whether configuration asks for a flush now; by default it never does."""
         if self._failure is not None:
             return False
-        if self.end_offset - self.recovery_point >= self._config.flush_messages:
+        if self.end_offset - self.recovery_point >= self.config.flush_messages:
             return True
         since_ms = self._unflushed_since_ms
-        return since_ms is not None and now_ms - since_ms >= self._config.flush_ms
+        return since_ms is not None and now_ms - since_ms >= self.config.flush_ms
 
     def has_rolled_unflushed(self) -> bool:
         """Whether a closed segment is not on the device yet; it should be soon, though nobody waits for it."""
@@ -260,7 +263,7 @@ class Log:
 
     def fail_flush(self, error: OSError) -> None:
         """A failed sync is never repeated: the pages it covered may be gone, and a second one would not say so."""
-        self._go_offline(error)
+        self.go_offline(error)
 
     def flush(self) -> None:
         """Bring everything to the device now."""
@@ -278,7 +281,7 @@ class Log:
     def close(self) -> None:
         """Write indexes and producers, bring all to the device, and let go of every file."""
         try:
-            if self._failure is None:
+            if self._failure is None and not self.is_untouched:
                 self._snapshots.take(self.producers)
                 self.active.deactivate()
                 if self.has_changed:
@@ -374,7 +377,7 @@ class Log:
         self.producers.raise_high_watermark(self.high_watermark)
 
     def raise_start(self, offset: int) -> None:
-        """Records below the new start are gone for readers; their segments go with `delete_old_segments`."""
+        """Records below the new start are gone for readers; their segments go by `retention`."""
         if offset <= self.start_offset:
             return
         if offset > self.high_watermark:
@@ -383,37 +386,22 @@ class Log:
         self.epochs.truncate_start(offset)
         self.producers.raise_start(offset)
 
-    def delete_old_segments(self) -> int:
-        """Retire segments that lie wholly below the start; returns how many."""
-        count = below_start(self._segments, self.start_offset, self.end_offset, self.high_watermark)
-        self._retire_oldest(count)
-        return count
-
-    def apply_retention(self, now_ms: int) -> int:
-        """Retire the oldest segments as the configuration says; returns how many."""
-        count = self.delete_old_segments()
-        if not self._config.deletes_old_segments:
-            return count
-        size, end = over_size(self._segments, self._config, self.end_offset, self.high_watermark), self.end_offset
-        count += self._expire(size, now_ms)
-        old = too_old(self._segments, self._config, end, self.high_watermark, now_ms)
-        return count + self._expire(old, now_ms)
-
-    def _expire(self, count: int, now_ms: int) -> int:
-        if not count:
-            return 0
-        if count == len(self._segments):
-            # A log always has a segment to append to.
-            self.roll(self.end_offset, now_ms)
-        self.raise_start(self._segments[count].base_offset)
-        self._retire_oldest(count)
-        return count
-
-    def _retire_oldest(self, count: int) -> None:
+    def retire_oldest(self, count: int) -> None:
+        """Take segments from the log's beginning; their files wait under another name until no reader can hold them."""
         for segment in self._segments[:count]:
             self._retire(segment)
         del self._segments[:count]
         del self._base_offsets[:count]
+
+    def replace_segments(self, count: int, replacement: Segment, retired_paths: list[str]) -> None:
+        """One segment stands where so many closed ones stood, the first of which began where it begins."""
+        first = self._base_offsets.index(replacement.base_offset)
+        for segment in self._segments[first + 1 : first + count]:
+            self._snapshots.remove(segment.base_offset)
+        self._segments[first : first + count] = [replacement]
+        self._base_offsets[first : first + count] = [replacement.base_offset]
+        self._retired_paths += retired_paths
+        self.has_changed = True
 
     def take_retired(self) -> list[str]:
         """The files that were renamed since the last call; they may be removed once no reader can hold them."""
@@ -422,7 +410,7 @@ class Log:
 
     def truncate(self, offset: int, now_ms: int) -> bool:
         """Drop every record at or above an offset, as a follower does to agree with its leader."""
-        self.has_changed = True
+        self._touch()
         if offset >= self.end_offset:
             self.epochs.truncate_end(offset)
             return False
@@ -434,13 +422,12 @@ class Log:
             self._base_offsets.pop()
         segment = self.active
         segment.activate(now_ms, segment.roll_jitter_ms)
+        segment.preallocate()
         segment.truncate(offset, now_ms)
         segment.next_offset = self.end_offset = offset
         self.epochs.truncate_end(offset)
         self.start_offset = min(self.start_offset, offset)
-        replay_producers(
-            self.segments, self.producers, self._snapshots, self.start_offset, offset, now_ms, self._config
-        )
+        replay_producers(self.segments, self.producers, self._snapshots, self.start_offset, offset, now_ms, self.config)
         self.recovery_point = min(self.recovery_point, offset)
         self.raise_high_watermark(min(self.high_watermark, offset))
         return True
@@ -449,27 +436,30 @@ class Log:
         """Begin anew at an offset, with nothing before it."""
         while self._segments:
             self._retire(self._segments.pop())
-        segment = Segment(self._disk, self._files, self._directory, offset, self._config)
+        segment = Segment(self._disk, self._files, self._directory, offset, self.config)
         self._files.get(segment.path(".log"), create=True)
         segment.activate(now_ms, 0)
+        segment.preallocate()
         self._segments.append(segment)
         self._base_offsets = [offset]
         self.start_offset = self.end_offset = self.recovery_point = self.high_watermark = offset
         self.epochs.clear()
         for snapshot in list(self._snapshots.offsets):
             self._snapshots.remove(snapshot)
-        self.producers.restore([], offset, now_ms, self._config.producer_id_expiration_ms)
-
-    @property
-    def config(self) -> LogConfig:
-        return self._config
+        self.producers.restore([], offset, now_ms, self.config.producer_id_expiration_ms)
 
     def reconfigure(self, config: LogConfig) -> None:
         """Go on with other settings; what is written already stays as it is."""
-        self._config = config
+        self.config = config
         self.may_wait_for_flush = config.may_wait_for_flush
         for segment in self._segments:
             segment.reconfigure(config)
+
+    def _touch(self) -> None:
+        self.has_changed = True
+        if self.is_untouched:
+            self.is_untouched = False
+            self.active.preallocate()
 
     def _retire(self, segment: Segment) -> None:
         self.has_changed = True
@@ -483,9 +473,9 @@ class Log:
         except OSError:
             is_clean = False
         if not is_clean:
-            self._go_offline(error)
+            self.go_offline(error)
 
-    def _go_offline(self, error: OSError) -> None:
+    def go_offline(self, error: OSError) -> None:
         self._failure = str(error)
         logger.error("log offline directory=%s reason=%r", self._directory, self._failure)
 

@@ -16,6 +16,11 @@ class LogConfig:
     max_index_bytes: int = 10 << 20
     deletes_old_segments: bool = True
     is_compacted: bool = False
+    min_cleanable_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = NEVER
+    delete_retention_ms: int = 24 * 3_600_000
+    """How long a tombstone stays after the first cleaning that met it."""
     retention_ms: int = 7 * 24 * 3_600_000
     retention_bytes: int = -1
     flush_messages: int = NEVER

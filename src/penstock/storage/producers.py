@@ -237,6 +237,13 @@ class Producers:
             if producer.transaction_start is not None or now_ms - producer.last_timestamp_ms < expiration_ms
         }
 
+    def last_records(self) -> dict[int, tuple[int | None, int]]:
+        """By producer: the offset of its last record, None where there is only a marker, and its epoch."""
+        return {
+            producer_id: (producer.batches[-1].last_offset if producer.batches else None, producer.epoch)
+            for producer_id, producer in self._producers.items()
+        }
+
     def entries(self) -> list[ProducerEntry]:
         """What a snapshot keeps, in the order in which Apache writes it."""
         return [_as_entry(producer_id, self._producers[producer_id]) for producer_id in java_order(self._producers)]

@@ -2,10 +2,40 @@
 
 from collections.abc import Callable, Sequence
 
+from penstock.storage.log import Log
 from penstock.storage.log_config import LogConfig
 from penstock.storage.segment import Segment
 
 UNLIMITED = -1
+
+
+def delete_old_segments(log: Log) -> int:
+    """Retire segments that lie wholly below the log's start; returns how many."""
+    count = below_start(log.segments, log.start_offset, log.end_offset, log.high_watermark)
+    log.retire_oldest(count)
+    return count
+
+
+def apply_retention(log: Log, now_ms: int) -> int:
+    """Retire the oldest segments as the configuration says; returns how many."""
+    count = delete_old_segments(log)
+    if not log.config.deletes_old_segments:
+        return count
+    size, end = over_size(log.segments, log.config, log.end_offset, log.high_watermark), log.end_offset
+    count += _expire(log, size, now_ms)
+    old = too_old(log.segments, log.config, end, log.high_watermark, now_ms)
+    return count + _expire(log, old, now_ms)
+
+
+def _expire(log: Log, count: int, now_ms: int) -> int:
+    if not count:
+        return 0
+    if count == len(log.segments):
+        # A log always has a segment to append to.
+        log.roll(log.end_offset, now_ms)
+    log.raise_start(log.segments[count].base_offset)
+    log.retire_oldest(count)
+    return count
 
 
 def below_start(segments: Sequence[Segment], start_offset: int, end_offset: int, high_watermark: int) -> int:

@@ -54,6 +54,7 @@ class Segment:
         "_config",
         "_directory",
         "_disk",
+        "_ending",
         "_files",
         "_first_timestamp",
         "_fits_until_ms",
@@ -71,10 +72,13 @@ class Segment:
         "transactions",
     )
 
-    def __init__(self, disk: Disk, files: OpenFiles, directory: str, base_offset: int, config: LogConfig) -> None:
+    def __init__(
+        self, disk: Disk, files: OpenFiles, directory: str, base_offset: int, config: LogConfig, ending: str = ""
+    ) -> None:
         self._disk = disk
         self._files = files
         self._directory = directory
+        self._ending = ending
         self._config = config
         self.base_offset = base_offset
         self._log_path = self.path(".log")
@@ -94,7 +98,7 @@ class Segment:
         self._window: ReadWindow | None = None
 
     def path(self, suffix: str) -> str:
-        return f"{self._directory}/{self.base_offset:020d}{suffix}"
+        return f"{self._directory}/{self.base_offset:020d}{suffix}{self._ending}"
 
     def reconfigure(self, config: LogConfig) -> None:
         self._config = config
@@ -140,6 +144,13 @@ class Segment:
         """For retention and lookups: a segment without timestamps is as old as its file."""
         timestamp = self.largest.timestamp_ms
         return timestamp if timestamp >= 0 else self.file.modified_ms()
+
+    @property
+    def first_timestamp(self) -> int:
+        """The largest timestamp of the first batch; -1 where there is none."""
+        if self._first_timestamp is None and self.size:
+            self._first_timestamp = next(self.headers()).header.max_timestamp
+        return NO_TIMESTAMP if self._first_timestamp is None else self._first_timestamp
 
     # Appending
 
@@ -190,9 +201,7 @@ class Segment:
         if not self.size:
             return False
         allowed_ms = self._config.segment_ms - self.roll_jitter_ms
-        first = self._first_timestamp
-        if first is None:
-            first = self._first_timestamp = next(self.headers()).header.max_timestamp
+        first = self.first_timestamp
         if first < 0:
             return now_ms - self.created_ms > allowed_ms
         if not self._is_index_full():
@@ -362,12 +371,15 @@ class Segment:
         self.load_largest()
 
     def activate(self, now_ms: int, roll_jitter_ms: int) -> None:
-        """Become the segment that is appended to: indexes in memory, their files at full size."""
+        """Become the segment that is appended to, with indexes in memory."""
         self.is_active = True
         self._fits_until_ms = NOT_KNOWN_TO_FIT
         self.created_ms = now_ms
         self.roll_jitter_ms = roll_jitter_ms
         self._bytes_since_entry = 0
+
+    def preallocate(self) -> None:
+        """Give the files of the indexes the size that they may grow to."""
         for suffix, size in ((".index", OFFSET_ENTRY.size), (".timeindex", TIME_ENTRY.size)):
             content = self.offset_index.data if suffix == ".index" else self.time_index.data
             self._write_index(suffix, content, preallocate=self._config.max_index_bytes // size * size)

@@ -7,6 +7,7 @@ import pytest
 from penstock.model.errors import OffsetOutOfRange
 from penstock.storage.leader_epochs import EpochStart, LeaderEpochs
 from penstock.storage.log import Log
+from penstock.storage.retention import delete_old_segments
 from penstock.world.real_disk import RealDisk
 from tests.logs import T0, append, check_indexes, clean, end_transaction, killed, opened, read_all, values_of
 
@@ -93,7 +94,7 @@ def test_truncation_lowers_the_recovery_point_and_the_start(log: Log) -> None:
 
 def test_truncation_below_the_first_segment_begins_anew_there(log: Log) -> None:
     log.raise_start(40)
-    log.delete_old_segments()
+    delete_old_segments(log)
     assert log.segments[0].base_offset > 10
     log.truncate(10, T0)
     assert (log.start_offset, log.end_offset, log.high_watermark, log.recovery_point) == (10, 10, 10, 10)
@@ -130,10 +131,10 @@ def test_the_start_hides_records_and_frees_whole_segments_only(log: Log) -> None
     with pytest.raises(OffsetOutOfRange):
         log.read(third - 2, 1, at_least_one_batch=True, upper_offset=60)
     assert next(read_all(log))[0] == third - 1
-    assert log.delete_old_segments() == 1
+    assert delete_old_segments(log) == 1
     assert names(log, ".log")[0] == second
     log.raise_start(third)
-    assert log.delete_old_segments() == 1
+    assert delete_old_segments(log) == 1
     assert names(log, ".log")[0] == third
     assert third in names(log, ".snapshot")
     assert second not in names(log, ".snapshot")
@@ -141,7 +142,7 @@ def test_the_start_hides_records_and_frees_whole_segments_only(log: Log) -> None
 
 def test_the_last_segment_stays_whatever_the_start(log: Log) -> None:
     log.raise_start(60)
-    log.delete_old_segments()
+    delete_old_segments(log)
     assert len(log.segments) == 1
     assert append(log, b"on").base_offset == 60
     assert values_of(log) == [b"on"]

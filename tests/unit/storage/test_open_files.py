@@ -9,6 +9,7 @@ import pytest
 from penstock.records import iter_batches
 from penstock.storage.log_config import LogConfig
 from penstock.storage.open_files import OpenFiles
+from penstock.storage.retention import delete_old_segments
 from penstock.world.real_disk import RealDisk
 from tests.logs import T0, CountingDisk, append, opened, read_all
 
@@ -78,7 +79,7 @@ def test_a_range_outlives_its_segment_and_its_log(tmp_path: Path) -> None:
     pending = log.read(0, 1_000, at_least_one_batch=True, upper_offset=10)
     assert pending is not None
     log.raise_start(9)
-    assert log.delete_old_segments() == 9
+    assert delete_old_segments(log) == 9
     log.close()
     (found,) = iter_batches(pending.file.read(pending.position, pending.size))
     assert [record.value for record in found.records()] == [b"0"]

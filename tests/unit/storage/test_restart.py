@@ -20,6 +20,7 @@ from penstock.storage.log_directory import (
     LogDirectory,
 )
 from penstock.storage.recovery_task import decode_cuts, encode_task, recover
+from penstock.storage.retention import delete_old_segments
 from penstock.world.real_disk import RealDisk
 from tests.logs import (
     SMALL,
@@ -215,7 +216,7 @@ def test_checkpoints_and_the_mark_of_a_clean_stop_are_kafkas(tmp_path: Path) -> 
     fill(first)
     append(second, b"x")
     first.raise_start(33)
-    first.delete_old_segments()
+    delete_old_segments(first)
     logs.close(broker_epoch=5)
     assert (tmp_path / RECOVERY_POINTS).read_text() == "0\n2\na-b 0 41\nc 11 1\n"
     assert (tmp_path / HIGH_WATERMARKS).read_text() == "0\n2\na-b 0 41\nc 11 1\n"

@@ -19,6 +19,7 @@ from penstock.storage.log import Log
 from penstock.storage.log_config import LogConfig
 from penstock.storage.log_directory import LogDirectory
 from penstock.storage.producers import Origin
+from penstock.storage.retention import apply_retention
 from penstock.world.real_async_disk import RealAsyncDisk
 from penstock.world.real_disk import RealDisk
 from penstock.world.world import World
@@ -63,10 +64,10 @@ def test_scenario_5_the_defaults_are_168_hours_a_check_every_5_minutes_and_a_del
 
 def test_scenario_5_segments_go_when_their_newest_record_is_too_old(tmp_path: Path) -> None:
     log, _ = filled_log(tmp_path / "log", retention_ms=5 * HOUR_MS)
-    assert log.apply_retention(T0 + 5 * HOUR_MS) == 0
-    assert log.apply_retention(T0 + 5 * HOUR_MS + 1) == 1
+    assert apply_retention(log, T0 + 5 * HOUR_MS) == 0
+    assert apply_retention(log, T0 + 5 * HOUR_MS + 1) == 1
     assert log.start_offset == 1
-    assert log.apply_retention(T0 + 9 * HOUR_MS) == 3
+    assert apply_retention(log, T0 + 9 * HOUR_MS) == 3
     assert log.start_offset == 4
     assert [segment.base_offset for segment in log.segments] == [4, 5, 6, 7, 8, 9]
     log.close()
@@ -74,10 +75,10 @@ def test_scenario_5_segments_go_when_their_newest_record_is_too_old(tmp_path: Pa
 
 def test_scenario_5_when_all_segments_expire_a_new_active_one_is_there_first(tmp_path: Path) -> None:
     log, _ = filled_log(tmp_path / "log", retention_ms=HOUR_MS)
-    assert log.apply_retention(T0 + 1_000 * HOUR_MS) == 10
+    assert apply_retention(log, T0 + 1_000 * HOUR_MS) == 10
     assert [segment.base_offset for segment in log.segments] == [10]
     assert (log.start_offset, log.end_offset) == (10, 10)
-    assert log.apply_retention(T0 + 2_000 * HOUR_MS) == 0, "an empty last segment stays"
+    assert apply_retention(log, T0 + 2_000 * HOUR_MS) == 0, "an empty last segment stays"
     batch = BatchView(build_batch([(T0, None, b"v", ())]))
     assert log.append(batch, leader_epoch=0, origin=Origin.CLIENT, now_ms=T0).base_offset == 10
     log.close()
@@ -86,11 +87,11 @@ def test_scenario_5_when_all_segments_expire_a_new_active_one_is_there_first(tmp
 def test_scenario_5_size_removes_the_oldest_while_the_excess_is_at_least_that_segment(tmp_path: Path) -> None:
     _, size = filled_log(tmp_path / "probe")
     log, _ = filled_log(tmp_path / "log", retention_bytes=7 * size + 1, retention_ms=-1)
-    assert log.apply_retention(T0) == 2, "an excess of almost three segments takes two"
+    assert apply_retention(log, T0) == 2, "an excess of almost three segments takes two"
     assert log.size == 8 * size
     exact, _ = filled_log(tmp_path / "exact", retention_bytes=7 * size, retention_ms=-1)
-    assert exact.apply_retention(T0) == 3
-    assert exact.apply_retention(T0) == 0
+    assert apply_retention(exact, T0) == 3
+    assert apply_retention(exact, T0) == 0
     log.close()
     exact.close()
 
@@ -98,32 +99,32 @@ def test_scenario_5_size_removes_the_oldest_while_the_excess_is_at_least_that_se
 def test_scenario_5_a_segment_goes_when_its_successor_begins_at_or_below_the_start(tmp_path: Path) -> None:
     log, _ = filled_log(tmp_path / "log", retention_ms=-1)
     log.raise_start(3)
-    assert log.apply_retention(T0) == 3
+    assert apply_retention(log, T0) == 3
     assert log.segments[0].base_offset == 3
     log.raise_start(10)
-    assert log.apply_retention(T0) == 6, "the active segment has no successor"
+    assert apply_retention(log, T0) == 6, "the active segment has no successor"
     log.close()
 
 
 def test_records_above_the_high_watermark_are_never_deleted(tmp_path: Path) -> None:
     log, _ = filled_log(tmp_path / "log", retention_ms=HOUR_MS)
     log.high_watermark = 4
-    assert log.apply_retention(T0 + 1_000 * HOUR_MS) == 4
+    assert apply_retention(log, T0 + 1_000 * HOUR_MS) == 4
     assert log.start_offset == 4
     log.close()
 
 
 def test_without_the_delete_policy_only_the_start_counts(tmp_path: Path) -> None:
     log, _ = filled_log(tmp_path / "log", retention_ms=HOUR_MS, deletes_old_segments=False)
-    assert log.apply_retention(T0 + 1_000 * HOUR_MS) == 0
+    assert apply_retention(log, T0 + 1_000 * HOUR_MS) == 0
     log.raise_start(2)
-    assert log.apply_retention(T0 + 1_000 * HOUR_MS) == 2
+    assert apply_retention(log, T0 + 1_000 * HOUR_MS) == 2
     log.close()
 
 
 def test_the_start_survives_a_restart(tmp_path: Path) -> None:
     log, size = filled_log(tmp_path / "log", retention_ms=5 * HOUR_MS)
-    log.apply_retention(T0 + 9 * HOUR_MS)
+    apply_retention(log, T0 + 9 * HOUR_MS)
     log.close()
     config = LogConfig(segment_bytes=size, index_interval_bytes=0)
     again, cuts = open_log(RealDisk(), str(tmp_path / "log"), config, now_ms=T0, state=LogState(was_clean=True))

@@ -1,0 +1,208 @@
+"""One pass over a log: which keys have newer records, and new segments without the older ones, beside the old ones."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from penstock.records import BatchView, CorruptBatch, iter_batches
+from penstock.records.batch import HEADER_SIZE
+from penstock.storage.aborted import aborted_between
+from penstock.storage.cleaning.filtering import Counts, Filter, LastRecord
+from penstock.storage.cleaning.offset_map import OffsetMap
+from penstock.storage.cleaning.transactions import PassedTransactions
+from penstock.storage.log_config import LogConfig
+from penstock.storage.open_files import OpenFiles
+from penstock.storage.segment import MAX_RELATIVE_OFFSET, Segment
+from penstock.world.disk import Disk
+
+CLEANED = ".cleaned"
+READ_BYTES = 4 << 20
+
+
+class Source(NamedTuple):
+    """A segment as the log knows it."""
+
+    base_offset: int
+    size: int
+    next_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What to clean, and what of the log's state it takes."""
+
+    directory: str
+    config: LogConfig
+    sources: Sequence[Source]
+    """All segments but the active one."""
+    first_dirty: int
+    first_uncleanable: int
+    now_ms: int
+    last_records: dict[int, LastRecord]
+    """By producer."""
+    memory_bytes: int
+    load_factor: float
+
+
+@dataclass(frozen=True, slots=True)
+class CleanedGroup:
+    """A new segment, and the bases of those whose place it shall take."""
+
+    base_offset: int
+    source_bases: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Cleaned:
+    groups: list[CleanedGroup] = field(default_factory=list)
+    end_offset: int = 0
+    """The log is clean up to here."""
+    keys: int = 0
+    counts: Counts = field(default_factory=Counts)
+
+
+class Cleaner:
+    """Reads the log's files and writes `.cleaned` ones; it changes nothing that is there."""
+
+    def __init__(self, disk: Disk, order: Order) -> None:
+        self._disk = disk
+        self._order = order
+        self._files = OpenFiles(disk)
+        self._segments = [_opened(disk, self._files, order, source) for source in order.sources]
+        self._offsets = OffsetMap(order.memory_bytes, order.load_factor)
+        self._counts = Counts()
+
+    def clean(self) -> Cleaned:
+        try:
+            self._map_keys()
+            end_offset = self._offsets.latest_offset + 1
+            rules = self._rules()
+            sources = [segment for segment in self._segments if segment.base_offset < end_offset]
+            groups = [self._clean_group(group, rules) for group in self._grouped(sources)]
+            return Cleaned(groups, end_offset, len(self._offsets), self._counts)
+        finally:
+            for segment in self._segments:
+                segment.close()
+
+    def _rules(self) -> Filter:
+        order = self._order
+        return Filter(
+            offsets=self._offsets,
+            transactions=PassedTransactions(),
+            last_records=order.last_records,
+            upper_offset=order.first_uncleanable,
+            now_ms=order.now_ms,
+            delete_retention_ms=order.config.delete_retention_ms,
+            counts=self._counts,
+        )
+
+    # Mapping
+
+    def _map_keys(self) -> None:
+        """Note the last offset of every key in the dirty part, as far as there is memory for it."""
+        start, end = self._order.first_dirty, self._order.first_uncleanable
+        passed = PassedTransactions()
+        passed.expect(aborted_between(self._segments, start, end))
+        dirty = self._between(start, end)
+        for segment, following in zip(dirty, [*dirty[1:], None]):
+            for batch in _batches(segment, segment.offset_index.lookup(start).position):
+                if not self._map_batch(batch, passed, start):
+                    return
+            # Where offsets are missing at the end of a segment, there is nothing to map.
+            self._advance(end - 1 if following is None else following.base_offset - 1)
+
+    def _map_batch(self, batch: BatchView, passed: PassedTransactions, start: int) -> bool:
+        """False when there is no memory for more."""
+        self._counts.mapped_bytes += batch.size
+        if batch.is_control:
+            passed.is_marker_of_nothing(batch)
+        elif not passed.is_void(batch):
+            for record in batch.records():
+                if record.key is None or record.offset < start:
+                    continue
+                if self._offsets.is_full:
+                    return False
+                self._offsets.put(record.key, record.offset)
+        self._counts.mapped_records += batch.record_count
+        if batch.last_offset >= start:
+            self._advance(batch.last_offset)
+        return True
+
+    def _advance(self, offset: int) -> None:
+        self._offsets.latest_offset = max(self._offsets.latest_offset, offset)
+
+    def _between(self, start: int, end: int) -> list[Segment]:
+        """The segments with offsets in a range."""
+        first = max((segment.base_offset for segment in self._segments if segment.base_offset <= start), default=start)
+        return [segment for segment in self._segments if first <= segment.base_offset < end]
+
+    # Writing
+
+    def _grouped(self, segments: Sequence[Segment]) -> Iterator[list[Segment]]:
+        """Neighbours that fit one segment together."""
+        config = self._order.config
+        group: list[Segment] = []
+        sizes = (0, 0, 0)
+        for number, segment in enumerate(segments):
+            # The next segment's base bounds the last offset without a look into the file.
+            last = self._order.first_uncleanable if number + 1 == len(segments) else segments[number + 1].base_offset
+            grown = (
+                sizes[0] + segment.size,
+                sizes[1] + len(segment.offset_index.data),
+                sizes[2] + len(segment.time_index.data),
+            )
+            fits = grown[0] <= config.segment_bytes and max(grown[1:]) <= config.max_index_bytes
+            is_near = not segment.size or not group or last - 1 - group[0].base_offset <= MAX_RELATIVE_OFFSET
+            if group and not (fits and is_near):
+                yield group
+                group, grown = [], (segment.size, len(segment.offset_index.data), len(segment.time_index.data))
+            group.append(segment)
+            sizes = grown
+        if group:
+            yield group
+
+    def _clean_group(self, sources: list[Segment], rules: Filter) -> CleanedGroup:
+        order = self._order
+        target = Segment(self._disk, self._files, order.directory, sources[0].base_offset, order.config, CLEANED)
+        target.remove()
+        self._files.get(target.path(".log"), create=True)
+        target.reset_indexes()
+        before = len(rules.transactions.kept_aborts)
+        for source, following in zip(sources, [*sources[1:], None]):
+            upper = source.next_offset if following is None else following.base_offset
+            rules.transactions.expect(aborted_between(self._segments, source.base_offset, upper))
+            for batch in _batches(source):
+                kept = rules.apply(batch)
+                if kept is not None:
+                    target.append([kept.data], len(kept.data), batch.last_offset, kept.max_timestamp)
+        for aborted in rules.transactions.kept_aborts[before:]:
+            target.transactions.append(aborted)
+        target.deactivate()
+        for file in target.files_to_sync():
+            file.sync()
+        target.close()
+        self._disk.sync_directory(order.directory)
+        return CleanedGroup(target.base_offset, tuple(source.base_offset for source in sources))
+
+
+def _opened(disk: Disk, files: OpenFiles, order: Order, source: Source) -> Segment:
+    segment = Segment(disk, files, order.directory, source.base_offset, order.config)
+    segment.size, segment.next_offset = source.size, source.next_offset
+    return segment
+
+
+def _batches(segment: Segment, position: int = 0) -> Iterator[BatchView]:
+    """Whole batches in memory, read in large pieces; CorruptBatch for a damaged one: it must not pass for good."""
+    wanted = READ_BYTES
+    while position < segment.size:
+        data = segment.file.read(position, min(wanted, segment.size - position))
+        used = 0
+        for batch in iter_batches(data):
+            batch.validate()
+            used += batch.size
+            yield batch
+        if not used:
+            if len(data) < wanted or len(data) < HEADER_SIZE:
+                raise CorruptBatch(f"{segment.path('.log')} ends in the middle of a batch at {position}")
+            wanted = max(BatchView(data).size, 2 * wanted)
+        position += used

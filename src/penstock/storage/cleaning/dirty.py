@@ -1,0 +1,44 @@
+"""Which part of a log should be cleaned, and how much it needs it."""
+
+from dataclasses import dataclass
+
+from penstock.storage.log import Log
+
+
+@dataclass(frozen=True, slots=True)
+class DirtyPart:
+    first_dirty: int
+    first_uncleanable: int
+    clean_bytes: int
+    dirty_bytes: int
+    is_overdue: bool
+    """Whether something in it has waited longer than it may."""
+
+    @property
+    def ratio(self) -> float:
+        """What share of the bytes that a pass would read is new."""
+        total = self.clean_bytes + self.dirty_bytes
+        return self.dirty_bytes / total if total else 0.0
+
+
+def dirty_part(log: Log, clean_until: int | None, now_ms: int) -> DirtyPart:
+    """What lies between where the last pass ended and what may not be cleaned yet."""
+    config = log.config
+    first_dirty = log.start_offset if clean_until is None else clean_until
+    if not log.start_offset <= first_dirty <= log.end_offset:
+        first_dirty = log.start_offset
+    closed = log.segments[:-1]
+    bounds = [log.last_stable_offset, log.active.base_offset]
+    dirty = [segment for segment in closed if segment.next_offset > first_dirty]
+    if config.min_compaction_lag_ms > 0:
+        young_ms = now_ms - config.min_compaction_lag_ms
+        bounds += [segment.base_offset for segment in dirty if segment.largest_timestamp > young_ms][:1]
+    first_uncleanable = max(first_dirty, min(bounds))
+    cleanable = [segment for segment in dirty if segment.base_offset < first_uncleanable]
+    return DirtyPart(
+        first_dirty=first_dirty,
+        first_uncleanable=first_uncleanable,
+        clean_bytes=sum(segment.size for segment in closed if segment.next_offset <= first_dirty),
+        dirty_bytes=sum(segment.size for segment in cleanable),
+        is_overdue=any(now_ms - segment.first_timestamp > config.max_compaction_lag_ms for segment in cleanable),
+    )
