@@ -13,7 +13,7 @@ setup(
             extra_compile_args=["-O3"],
             optional=True,
         )
-        for name in ("_kernel", "_writer")
+        for name in ("_kernel", "_offset_map", "_writer")
     ]
     + [
         Extension(

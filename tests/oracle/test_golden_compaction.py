@@ -11,7 +11,7 @@ from penstock.records import BatchView, parse_control_record
 from penstock.storage.cleaning.cleaner import Cleaned, Cleaner, Order, Source
 from penstock.storage.cleaning.dirty import dirty_part
 from penstock.storage.cleaning.filtering import LastRecord
-from penstock.storage.cleaning.swapping import swap_in
+from penstock.storage.cleaning.swapping import Swap
 from penstock.storage.loading import open_log
 from penstock.storage.log import Log
 from penstock.storage.log_config import LogConfig
@@ -85,9 +85,14 @@ class Replay:
             last_records={one: LastRecord(*last) for one, last in log.producers.last_records().items()},
             memory_bytes=given["offsetMapMemory"],
             load_factor=given["offsetMapLoadFactor"],
+            hash_key=bytes(16),
         )
         cleaned = Cleaner(self.disk, order).clean()
-        assert all(swap_in(self.disk, self.files, log, group) for group in cleaned.groups)
+        for group in cleaned.groups:
+            swap = Swap(self.disk, self.files, log, group, order.ending)
+            assert swap.announce()
+            assert swap.take_over()
+            swap.settle()
         return cleaned
 
 

@@ -120,14 +120,21 @@ def log_config(broker: BrokerConfig, overrides: Mapping[str, str] = NOTHING) -> 
     """What the logs of a topic with these keys of its own work by."""
     topic = _TopicValues(broker, overrides)
     smaller_segments = topic["internal.segment.bytes"]
+    is_compacted = "compact" in topic["cleanup.policy"]
+    max_lag_ms = topic["max.compaction.lag.ms"]
     return LogConfig(
         segment_bytes=topic["segment.bytes"] if smaller_segments is None else smaller_segments,
-        segment_ms=topic["segment.ms"],
+        # What is in the active segment cannot be cleaned.
+        segment_ms=min(topic["segment.ms"], max_lag_ms) if is_compacted else topic["segment.ms"],
         segment_jitter_ms=topic["segment.jitter.ms"],
         index_interval_bytes=topic["index.interval.bytes"],
         max_index_bytes=topic["segment.index.bytes"],
         deletes_old_segments="delete" in topic["cleanup.policy"],
-        is_compacted="compact" in topic["cleanup.policy"],
+        is_compacted=is_compacted,
+        min_cleanable_ratio=topic["min.cleanable.dirty.ratio"],
+        min_compaction_lag_ms=topic["min.compaction.lag.ms"],
+        max_compaction_lag_ms=max_lag_ms,
+        delete_retention_ms=topic["delete.retention.ms"],
         retention_ms=topic["retention.ms"],
         retention_bytes=topic["retention.bytes"],
         flush_messages=topic["flush.messages"],

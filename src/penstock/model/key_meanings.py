@@ -3,7 +3,6 @@
 NO_EFFECT = "Accepted, no effect here."
 
 _LOOP = "Accepted, no effect here: one event loop per broker does this; more cores are used by running more brokers."
-_WORKERS = "Accepted, no effect here: such work runs in processes of its own, see `num.recovery.threads.per.data.dir`."
 _DOOR = "Accepted, no effect here: the cluster's state lives behind a coordinator, not in a quorum of controllers."
 
 NOTES: dict[str, str] = {
@@ -19,7 +18,6 @@ NOTES: dict[str, str] = {
         "Accepted, no effect here: there is no queue between network and workers; each connection has at most 64 "
         "requests under way, and `queued.max.request.bytes` bounds them all."
     ),
-    "log.cleaner.threads": _WORKERS,
     "controller.listener.names": _DOOR,
     "controller.quorum.bootstrap.servers": _DOOR,
     "controller.quorum.voters": _DOOR,
@@ -65,6 +63,21 @@ BROKER_MEANINGS: dict[str, str] = {
     "group.max.size": "How many members a group can have.",
     "group.min.session.timeout.ms": "The shortest session timeout a member may ask for.",
     "listeners": "Where to listen: one listener, PLAINTEXT; an empty host means every interface.",
+    "log.cleaner.backoff.ms": "How often compacted logs are looked at while none of them needs cleaning.",
+    "log.cleaner.dedupe.buffer.size": (
+        "Memory for the keys of the logs that are cleaned at a time, 24 bytes each; a log with more takes several "
+        "passes."
+    ),
+    "log.cleaner.delete.retention.ms": "How long tombstones stay after the first cleaning that met them.",
+    "log.cleaner.enable": "Whether compacted logs are cleaned.",
+    "log.cleaner.io.buffer.load.factor": "How much of the memory for keys is used before a pass ends.",
+    "log.cleaner.io.max.bytes.per.second": "What cleaning may read and write, each worker process for itself.",
+    "log.cleaner.max.compaction.lag.ms": "A record is cleaned after so long at the latest, and segments end in time.",
+    "log.cleaner.min.cleanable.ratio": "A log is cleaned when more than this share of it is new.",
+    "log.cleaner.min.compaction.lag.ms": "Records younger than this are not cleaned.",
+    "log.cleaner.threads": (
+        "How many logs are cleaned at a time, each in a worker process; at most `num.recovery.threads.per.data.dir`."
+    ),
     "log.cleanup.policy": "`delete` removes old segments; `compact` does nothing yet; empty keeps all.",
     "log.dir": "Used where `log.dirs` is not given.",
     "log.dirs": "The data directory: one.",
@@ -145,15 +158,19 @@ TOPIC_MEANINGS: dict[str, str] = {
     "compression.lz4.level": "The level where the topic's compression is lz4.",
     "compression.type": BROKER_MEANINGS["compression.type"],
     "compression.zstd.level": "The level where the topic's compression is zstd.",
+    "delete.retention.ms": BROKER_MEANINGS["log.cleaner.delete.retention.ms"],
     "file.delete.delay.ms": BROKER_MEANINGS["log.segment.delete.delay.ms"],
     "flush.messages": BROKER_MEANINGS["log.flush.interval.messages"],
     "flush.ms": "How long records may be unflushed.",
     "index.interval.bytes": BROKER_MEANINGS["log.index.interval.bytes"],
     "internal.segment.bytes": "As `segment.bytes`, and stronger; for tests, which want smaller files than that allows.",
+    "max.compaction.lag.ms": BROKER_MEANINGS["log.cleaner.max.compaction.lag.ms"],
     "max.message.bytes": BROKER_MEANINGS["message.max.bytes"],
     "message.timestamp.after.max.ms": BROKER_MEANINGS["log.message.timestamp.after.max.ms"],
     "message.timestamp.before.max.ms": BROKER_MEANINGS["log.message.timestamp.before.max.ms"],
     "message.timestamp.type": BROKER_MEANINGS["log.message.timestamp.type"],
+    "min.cleanable.dirty.ratio": BROKER_MEANINGS["log.cleaner.min.cleanable.ratio"],
+    "min.compaction.lag.ms": BROKER_MEANINGS["log.cleaner.min.compaction.lag.ms"],
     "min.insync.replicas": BROKER_MEANINGS["min.insync.replicas"],
     "retention.bytes": BROKER_MEANINGS["log.retention.bytes"],
     "retention.ms": BROKER_MEANINGS["log.retention.ms"],

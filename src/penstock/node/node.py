@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from penstock.broker.broker import Broker
 from penstock.broker.broker_config import BrokerConfig, log_config
+from penstock.broker.cleaning_figures import CleaningFigures, register_cleaning_gauges
 from penstock.broker.dispatch import Dispatcher
 from penstock.broker.flushing import Flushing
 from penstock.broker.gauges import RECOVERY, RUNNING, SHUTTING_DOWN, STARTING, register_broker_gauges
@@ -32,6 +33,7 @@ from penstock.net.frames import SCRATCH_SIZE
 from penstock.net.open_connections import OpenConnections
 from penstock.net.request_memory import RequestMemory
 from penstock.node.broker_view import NodeView
+from penstock.node.cleaning import LogCleaning
 from penstock.node.directories import Found, find_deleted, find_partitions, topics_to_adopt
 from penstock.node.limits import connection_limits, files_kept_open, open_files_warning
 from penstock.node.membership import Membership
@@ -82,6 +84,7 @@ class Node:
         self._state = STARTING
         self._is_recovered = False
         self._upkeep: Upkeep | None = None
+        self._cleaning: LogCleaning | None = None
         self._listener: Listener | None = None
 
     @property
@@ -133,6 +136,8 @@ class Node:
         await self._connections.close(GRACE_SECONDS)
         if self._ticking is not None:
             self._ticking.cancel()
+        if self._cleaning is not None:
+            await self._cleaning.stop()
         if self._upkeep is not None:
             await self._upkeep.stop()
         if self._membership is not None:
@@ -309,6 +314,11 @@ class Node:
         )
         self._upkeep = Upkeep(self._world, broker.logs, broker.replicas, broker.flushing, intervals)
         self._upkeep.start()
+        figures = CleaningFigures()
+        now_ms = self._world.clock.now_ms
+        register_cleaning_gauges(self._registry, broker.logs.absolute_directory, figures, now_ms)
+        self._cleaning = LogCleaning(self._world, broker.logs, broker.flushing, config, figures)
+        self._cleaning.start()
         self._ticking = asyncio.get_running_loop().create_task(self._tick(broker))
 
     async def _tick(self, broker: Broker) -> None:

@@ -61,7 +61,7 @@ def scan(body: Buffer, count: int, list_null_keys: bool = False) -> Scan:
     max_timestamp = _MIN_INT64
     max_index = -1
     null_keys: list[int] = []
-    for index, (offset_delta, timestamp_delta, key, _, _) in enumerate(_rows(body, count, 0, 0)):
+    for index, (offset_delta, timestamp_delta, key, _, _) in enumerate(rows(body, count, 0, 0)):
         if index == 0:
             first = offset_delta
         last = offset_delta
@@ -93,7 +93,7 @@ def find_unfit(
     The body is one that `scan` has passed.
     """
     unfit: list[tuple[int, int | None]] = []
-    for index, (_, timestamp_ms, key, _, _) in enumerate(_rows(body, count, 0, base_timestamp)):
+    for index, (_, timestamp_ms, key, _, _) in enumerate(rows(body, count, 0, base_timestamp)):
         if needs_keys and key is None:
             unfit.append((index, None))
         elif timestamp_ms != NO_TIMESTAMP and not earliest_ms <= timestamp_ms <= latest_ms:
@@ -181,10 +181,10 @@ def decode(
     body: Buffer, count: int, base_offset: int, base_timestamp: int, log_append_timestamp: int | None
 ) -> list[Record]:
     """The records of an uncompressed section; all carry the append time if there is one."""
-    rows = _rows(body, count, base_offset, base_timestamp)
+    found = rows(body, count, base_offset, base_timestamp)
     if log_append_timestamp is None:
-        return [_new_record(row) for row in rows]
-    return [_new_record((offset, log_append_timestamp, *fields)) for offset, _, *fields in rows]
+        return [_new_record(row) for row in found]
+    return [_new_record((offset, log_append_timestamp, *fields)) for offset, _, *fields in found]
 
 
 def decode_for_consumer(
@@ -211,7 +211,7 @@ def decode_for_consumer(
             headers,
             leader_epoch,
         )
-        for offset, timestamp_ms, key, value, headers in _rows(body, count, base_offset, base_timestamp)
+        for offset, timestamp_ms, key, value, headers in rows(body, count, base_offset, base_timestamp)
     ]
 
 
@@ -224,7 +224,7 @@ def skip_below(body: Buffer, count: int, offset_delta: int) -> tuple[int, int]:
     """How many records at the start of an uncompressed section have a smaller offset delta, and their bytes."""
     skipped = at = 0
     data = bytes(body)
-    for found_delta, *_ in _rows(data, count, 0, 0):
+    for found_delta, *_ in rows(data, count, 0, 0):
         if found_delta >= offset_delta:
             break
         length, at = decode_varint(data, at)
@@ -245,7 +245,7 @@ def decode_columns(parts: Sequence[Part]) -> Columns:
     header_keys: list[bytes | None] = []
     header_values: list[bytes | None] = []
     for body, count, base_offset, base_timestamp, log_append_timestamp in parts:
-        for offset, timestamp_ms, key, value, headers in _rows(body, count, base_offset, base_timestamp):
+        for offset, timestamp_ms, key, value, headers in rows(body, count, base_offset, base_timestamp):
             offsets.append(offset)
             timestamps.append(timestamp_ms if log_append_timestamp is None else log_append_timestamp)
             keys.append(key)
@@ -281,7 +281,7 @@ def ends_of_runs(runs: Sequence[tuple[int, int]]) -> bytearray:
     return bytearray(ends)
 
 
-def _rows(body: Buffer, count: int, base_offset: int, base_timestamp: int) -> Iterator[_Row]:
+def rows(body: Buffer, count: int, base_offset: int, base_timestamp: int) -> Iterator[_Row]:
     """Every record in turn. Varints of one byte are read in place, as they are nearly all there are."""
     data = body if type(body) is bytes else bytes(body)
     if not 0 <= count <= len(data) // SMALLEST_RECORD:

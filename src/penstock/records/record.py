@@ -71,6 +71,18 @@ class Scan(NamedTuple):
     """Filled only if asked for: a topic without keys would pay for a list nobody reads."""
 
 
+class Sifted(NamedTuple):
+    """What compaction leaves of a section's records."""
+
+    kept: int
+    keyless: int
+    """Records without a key, which a compacted log should not have: they go."""
+    has_tombstone: bool
+    """Whether one that stays has no value."""
+    flags: bytearray
+    """1 for each record that stays, 0 for each that goes."""
+
+
 class Part(NamedTuple):
     """One uncompressed record section and the header fields its records are relative to."""
 

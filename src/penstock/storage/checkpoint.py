@@ -38,10 +38,12 @@ def read_text(disk: Disk, directory: str, name: str) -> str | None:
         file.close()
 
 
-def write_offsets(disk: Disk, directory: str, name: str, offsets: Mapping[tuple[str, int], int]) -> None:
+def write_offsets(
+    disk: Disk, directory: str, name: str, offsets: Mapping[tuple[str, int], int], *, durable: bool = True
+) -> None:
     """An offset checkpoint file: one offset per partition."""
     lines = [f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()]
-    write_atomically(disk, directory, name, "\n".join(["0", str(len(lines)), *lines]) + "\n")
+    write_atomically(disk, directory, name, "\n".join(["0", str(len(lines)), *lines]) + "\n", durable=durable)
 
 
 def read_offsets(disk: Disk, directory: str, name: str) -> dict[tuple[str, int], int]:

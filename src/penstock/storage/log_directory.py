@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from penstock.model.errors import KafkaStorageError
 from penstock.storage.checkpoint import read_offsets, write_atomically, write_offsets
+from penstock.storage.cleaning.cleaner import CleanedGroup
+from penstock.storage.cleaning.swapping import Swap
 from penstock.storage.formats import CorruptFile
 from penstock.storage.loading import LogState, open_log
 from penstock.storage.log import Log
@@ -21,6 +23,7 @@ CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 START_OFFSETS = "log-start-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
+CLEAN_ENDS = "cleaner-offset-checkpoint"
 DELETED = "-delete"
 MAX_NAME_BYTES = 255
 
@@ -55,6 +58,8 @@ class LogDirectory:
         self._recovery_points: dict[tuple[str, int], int] = {}
         self._start_offsets: dict[tuple[str, int], int] = {}
         self._high_watermarks: dict[tuple[str, int], int] = {}
+        self.clean_ends: dict[tuple[str, int], int] = {}
+        """Up to where each compacted log was cleaned."""
 
     @property
     def directory(self) -> str:
@@ -72,6 +77,23 @@ class LogDirectory:
     def logs(self) -> list[Log]:
         return list(self._logs.values())
 
+    @property
+    def compacted(self) -> list[tuple[tuple[str, int], Log]]:
+        """The logs that are to be cleaned, by topic and partition."""
+        return [(key, log) for key, log in self._logs.items() if log.config.is_compacted]
+
+    def is_known_flushed(self, topic: str, partition: int, offset: int) -> bool:
+        """Whether a start after a crash would know that a log is on the device up to an offset."""
+        return self._recovery_points.get((topic, partition), 0) >= offset
+
+    def swap(self, log: Log, group: CleanedGroup, ending: str) -> Swap:
+        return Swap(self._disk, self._files, log, group, ending)
+
+    def note_clean(self, topic: str, partition: int, end_offset: int) -> None:
+        """A log was cleaned up to an offset. It is no harm if that is forgotten, so nobody waits for the device."""
+        self.clean_ends[topic, partition] = end_offset
+        write_offsets(self._disk, self._directory, CLEAN_ENDS, self.clean_ends, durable=False)
+
     def begin(self) -> None:
         """Note whether the last stop was clean, and forget that it was: from now on a crash is one."""
         marker = f"{self._directory}/{CLEAN_SHUTDOWN}"
@@ -83,6 +105,7 @@ class LogDirectory:
         self._recovery_points = self._read(RECOVERY_POINTS)
         self._start_offsets = self._read(START_OFFSETS)
         self._high_watermarks = self._read(HIGH_WATERMARKS)
+        self.clean_ends = self._read(CLEAN_ENDS)
 
     def path(self, topic: str, partition: int) -> str:
         return f"{self._directory}/{topic}-{partition}"
@@ -136,7 +159,7 @@ class LogDirectory:
         log = self._logs.pop((topic, partition), None)
         if log is not None:
             log.abandon()
-        for offsets in (self._recovery_points, self._start_offsets, self._high_watermarks):
+        for offsets in (self._recovery_points, self._start_offsets, self._high_watermarks, self.clean_ends):
             offsets.pop((topic, partition), None)
         suffix = f"-{partition}.{unique}{DELETED}"
         retired = f"{self._directory}/{topic[: MAX_NAME_BYTES - len(suffix)]}{suffix}"
@@ -147,6 +170,7 @@ class LogDirectory:
         """Write down how far each log is flushed, where it begins, and what its readers may see."""
         flushed = {key: log.recovery_point for key, log in self._logs.items()}
         write_offsets(self._disk, self._directory, RECOVERY_POINTS, flushed)
+        self._recovery_points = flushed
         raised = {
             key: log.start_offset for key, log in self._logs.items() if log.start_offset > log.segments[0].base_offset
         }

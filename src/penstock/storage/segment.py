@@ -10,6 +10,7 @@ from penstock.model.buffers import Buffer
 from penstock.model.errors import KafkaStorageError
 from penstock.records.batch import HEADER_SIZE, LENGTH_OVERHEAD, MAGIC, BatchView
 from penstock.storage.formats import OFFSET_ENTRY, TIME_ENTRY, CorruptFile
+from penstock.storage.index_files import check_index_files, read_index, write_index
 from penstock.storage.indexes import NO_TIMESTAMP, OffsetIndex, OffsetPosition, TimeIndex, TimestampOffset
 from penstock.storage.log_config import LogConfig
 from penstock.storage.open_files import OpenFiles
@@ -111,7 +112,7 @@ class Segment:
     @property
     def offset_index(self) -> OffsetIndex:
         if self._offset_index is None:
-            data = self._read_index(".index", OFFSET_ENTRY.size)
+            data = read_index(self._disk, self._files, self.path(".index"), OFFSET_ENTRY.size)
             self._offset_index = OffsetIndex(self.base_offset, self._config.max_index_bytes, data)
             self._note_loaded()
         return self._offset_index
@@ -119,7 +120,7 @@ class Segment:
     @property
     def time_index(self) -> TimeIndex:
         if self._time_index is None:
-            data = self._read_index(".timeindex", TIME_ENTRY.size)
+            data = read_index(self._disk, self._files, self.path(".timeindex"), TIME_ENTRY.size)
             self._time_index = TimeIndex(self.base_offset, self._config.max_index_bytes, data)
             self._note_loaded()
         return self._time_index
@@ -384,6 +385,9 @@ class Segment:
             content = self.offset_index.data if suffix == ".index" else self.time_index.data
             self._write_index(suffix, content, preallocate=self._config.max_index_bytes // size * size)
 
+    def _write_index(self, suffix: str, data: bytes, preallocate: int = 0) -> None:
+        write_index(self._disk, self._files, self.path(suffix), data, preallocate)
+
     def deactivate(self) -> None:
         """Write the indexes with the entry that closes the segment, exactly sized, and forget them."""
         if self.largest.timestamp_ms > NO_TIMESTAMP:
@@ -396,21 +400,7 @@ class Segment:
 
     def check_indexes(self) -> None:
         """CorruptFile if the files of the indexes cannot be what was written; their inner entries are not looked at."""
-        log_size = self.file.size()
-        for suffix, entry in ((".index", OFFSET_ENTRY), (".timeindex", TIME_ENTRY)):
-            path = self.path(suffix)
-            if not self._disk.exists(path):
-                continue
-            file = self._files.get(path)
-            size = file.size()
-            if size % entry.size:
-                raise CorruptFile(f"{path} has {size} bytes, no multiple of {entry.size}")
-            if not size:
-                continue
-            first, last = entry.unpack(file.read(0, entry.size)), entry.unpack(file.read(size - entry.size, entry.size))
-            relative, position = (last[0], last[1]) if entry is OFFSET_ENTRY else (last[1], 0)
-            if relative < 0 or not 0 <= position < log_size or last[0] < first[0]:
-                raise CorruptFile(f"{path} ends with {last}")
+        check_index_files(self._disk, self._files, self.path(".index"), self.path(".timeindex"), self.file.size())
 
     def load_end(self) -> None:
         """Find the end offset from the last index entry on; CorruptFile if entry and batches do not agree."""
@@ -467,6 +457,17 @@ class Segment:
             if self._disk.exists(self.path(kind)):
                 self._disk.remove(self.path(kind))
 
+    def settle(self) -> None:
+        """Take the names that a log's own segment has; until then files with another ending were read."""
+        for kind in SUFFIXES:
+            path = self.path(kind)
+            self._files.close(path)
+            if self._disk.exists(path):
+                self._disk.rename(path, path.removesuffix(self._ending))
+        self._ending = ""
+        self._log_path = self.path(".log")
+        self.transactions = TransactionIndex(self._disk, self.path(".txnindex"))
+
     def rename(self, suffix: str) -> list[str]:
         """Give all files another ending and say their new names; readers that hold the old file keep it."""
         renamed = []
@@ -477,24 +478,3 @@ class Segment:
                 self._disk.rename(path, path + suffix)
                 renamed.append(path + suffix)
         return renamed
-
-    def _read_index(self, suffix: str, entry_size: int) -> bytes:
-        path = self.path(suffix)
-        if not self._disk.exists(path):
-            return b""
-        file = self._files.get(path)
-        size = file.size()
-        return file.read(0, size - size % entry_size)
-
-    def _write_index(self, suffix: str, data: bytes, preallocate: int = 0) -> None:
-        path = self.path(suffix)
-        file = self._disk.open(path, create=True)
-        try:
-            file.truncate(0)
-            if data and file.append([data]) != len(data):
-                raise OSError(f"{path}: the disk took only a part of {len(data)} bytes")
-            if preallocate > len(data):
-                file.truncate(preallocate)
-        finally:
-            file.close()
-        self._files.close(path)

@@ -75,6 +75,9 @@ BROKER_KEY_OF = {
     "max_timestamp_age_ms": ("log.message.timestamp.before.max.ms", "message.timestamp.before.max.ms", "11", "12"),
     "max_timestamp_lead_ms": ("log.message.timestamp.after.max.ms", "message.timestamp.after.max.ms", "11", "12"),
     "min_insync_replicas": ("min.insync.replicas", "min.insync.replicas", "2", "3"),
+    "min_compaction_lag_ms": ("log.cleaner.min.compaction.lag.ms", "min.compaction.lag.ms", "11", "12"),
+    "max_compaction_lag_ms": ("log.cleaner.max.compaction.lag.ms", "max.compaction.lag.ms", "11", "12"),
+    "delete_retention_ms": ("log.cleaner.delete.retention.ms", "delete.retention.ms", "11", "12"),
     "delete_delay_ms": ("log.segment.delete.delay.ms", "file.delete.delay.ms", "11", "12"),
 }
 
@@ -88,9 +91,19 @@ def test_a_topics_own_number_wins_over_the_brokers(field: str) -> None:
     assert getattr(log_config(config, {topic_key: "not a number"}), field) == int(brokers)
 
 
+def test_the_active_segment_of_a_compacted_log_is_closed_in_time_for_its_cleaning() -> None:
+    given = {"max.compaction.lag.ms": "50", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.25"}
+    assert log_config(broker(), given).segment_ms == 100
+    compacted = log_config(broker(), {**given, "cleanup.policy": "compact,delete"})
+    assert compacted.segment_ms == 50
+    assert compacted.min_cleanable_ratio == 0.25
+    assert compacted.is_compacted
+    assert compacted.deletes_old_segments
+
+
 def test_every_number_of_a_log_is_tested_here() -> None:
     others = {"deletes_old_segments", "is_compacted", "uses_log_append_time", "compression", "compression_level"}
-    others.add("producer_id_expiration_ms")
+    others |= {"producer_id_expiration_ms", "min_cleanable_ratio"}
     assert {field.name for field in fields(LogConfig)} == set(BROKER_KEY_OF) | others
 
 

@@ -1,14 +1,14 @@
 """One pass over a log: which keys have newer records, and new segments without the older ones, beside the old ones."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from penstock.records import BatchView, CorruptBatch, iter_batches
 from penstock.records.batch import HEADER_SIZE
+from penstock.records.offset_map import offset_map
 from penstock.storage.aborted import aborted_between
 from penstock.storage.cleaning.filtering import Counts, Filter, LastRecord
-from penstock.storage.cleaning.offset_map import OffsetMap
 from penstock.storage.cleaning.transactions import PassedTransactions
 from penstock.storage.log_config import LogConfig
 from penstock.storage.open_files import OpenFiles
@@ -16,7 +16,10 @@ from penstock.storage.segment import MAX_RELATIVE_OFFSET, Segment
 from penstock.world.disk import Disk
 
 CLEANED = ".cleaned"
-READ_BYTES = 4 << 20
+READ_BYTES = 1 << 20
+
+Pause = Callable[[int], None]
+"""Told of every read and write by its bytes; may take its time, for the sake of others who use the disk."""
 
 
 class Source(NamedTuple):
@@ -42,6 +45,10 @@ class Order:
     """By producer."""
     memory_bytes: int
     load_factor: float
+    hash_key: bytes
+    """Sixteen bytes that nobody can guess."""
+    ending: str = CLEANED
+    """Of the files that are written; each pass has its own, so that one which outlives its broker harms no other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +71,13 @@ class Cleaned:
 class Cleaner:
     """Reads the log's files and writes `.cleaned` ones; it changes nothing that is there."""
 
-    def __init__(self, disk: Disk, order: Order) -> None:
+    def __init__(self, disk: Disk, order: Order, pause: Pause = lambda _: None) -> None:
         self._disk = disk
         self._order = order
+        self._pause = pause
         self._files = OpenFiles(disk)
         self._segments = [_opened(disk, self._files, order, source) for source in order.sources]
-        self._offsets = OffsetMap(order.memory_bytes, order.load_factor)
+        self._offsets = offset_map(order.memory_bytes, order.load_factor, order.hash_key)
         self._counts = Counts()
 
     def clean(self) -> Cleaned:
@@ -105,7 +113,7 @@ class Cleaner:
         passed.expect(aborted_between(self._segments, start, end))
         dirty = self._between(start, end)
         for segment, following in zip(dirty, [*dirty[1:], None]):
-            for batch in _batches(segment, segment.offset_index.lookup(start).position):
+            for batch in _batches(segment, self._pause, segment.offset_index.lookup(start).position):
                 if not self._map_batch(batch, passed, start):
                     return
             # Where offsets are missing at the end of a segment, there is nothing to map.
@@ -117,12 +125,9 @@ class Cleaner:
         if batch.is_control:
             passed.is_marker_of_nothing(batch)
         elif not passed.is_void(batch):
-            for record in batch.records():
-                if record.key is None or record.offset < start:
-                    continue
-                if self._offsets.is_full:
-                    return False
-                self._offsets.put(record.key, record.offset)
+            body = batch.uncompressed_body()
+            if not self._offsets.note(body, batch.record_count, batch.base_offset, start):
+                return False
         self._counts.mapped_records += batch.record_count
         if batch.last_offset >= start:
             self._advance(batch.last_offset)
@@ -163,7 +168,7 @@ class Cleaner:
 
     def _clean_group(self, sources: list[Segment], rules: Filter) -> CleanedGroup:
         order = self._order
-        target = Segment(self._disk, self._files, order.directory, sources[0].base_offset, order.config, CLEANED)
+        target = Segment(self._disk, self._files, order.directory, sources[0].base_offset, order.config, order.ending)
         target.remove()
         self._files.get(target.path(".log"), create=True)
         target.reset_indexes()
@@ -171,10 +176,11 @@ class Cleaner:
         for source, following in zip(sources, [*sources[1:], None]):
             upper = source.next_offset if following is None else following.base_offset
             rules.transactions.expect(aborted_between(self._segments, source.base_offset, upper))
-            for batch in _batches(source):
+            for batch in _batches(source, self._pause):
                 kept = rules.apply(batch)
                 if kept is not None:
                     target.append([kept.data], len(kept.data), batch.last_offset, kept.max_timestamp)
+                    self._pause(len(kept.data))
         for aborted in rules.transactions.kept_aborts[before:]:
             target.transactions.append(aborted)
         target.deactivate()
@@ -191,11 +197,12 @@ def _opened(disk: Disk, files: OpenFiles, order: Order, source: Source) -> Segme
     return segment
 
 
-def _batches(segment: Segment, position: int = 0) -> Iterator[BatchView]:
+def _batches(segment: Segment, pause: Pause, position: int = 0) -> Iterator[BatchView]:
     """Whole batches in memory, read in large pieces; CorruptBatch for a damaged one: it must not pass for good."""
     wanted = READ_BYTES
     while position < segment.size:
         data = segment.file.read(position, min(wanted, segment.size - position))
+        pause(len(data))
         used = 0
         for batch in iter_batches(data):
             batch.validate()

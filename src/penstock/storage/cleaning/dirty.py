@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 
 from penstock.storage.log import Log
+from penstock.storage.log_config import NEVER
+from penstock.storage.segment import Segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,8 +13,8 @@ class DirtyPart:
     first_uncleanable: int
     clean_bytes: int
     dirty_bytes: int
-    is_overdue: bool
-    """Whether something in it has waited longer than it may."""
+    overdue_ms: int
+    """How much longer something in it has waited than it may; 0 where nothing has."""
 
     @property
     def ratio(self) -> float:
@@ -40,5 +42,12 @@ def dirty_part(log: Log, clean_until: int | None, now_ms: int) -> DirtyPart:
         first_uncleanable=first_uncleanable,
         clean_bytes=sum(segment.size for segment in closed if segment.next_offset <= first_dirty),
         dirty_bytes=sum(segment.size for segment in cleanable),
-        is_overdue=any(now_ms - segment.first_timestamp > config.max_compaction_lag_ms for segment in cleanable),
+        overdue_ms=_overdue_ms(cleanable, config.max_compaction_lag_ms, now_ms),
     )
+
+
+def _overdue_ms(segments: list[Segment], lag_ms: int, now_ms: int) -> int:
+    if lag_ms == NEVER or not segments:
+        return 0
+    oldest_ms = min(segment.first_timestamp for segment in segments)
+    return max(now_ms - oldest_ms - lag_ms, 0)

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import NamedTuple
 
 from penstock.records import BatchView, Codec, build_batch
+from penstock.records.offset_map import OffsetMap
 from penstock.records.record import Record
-from penstock.storage.cleaning.offset_map import OffsetMap
 from penstock.storage.cleaning.transactions import PassedTransactions
 
 
@@ -63,17 +64,34 @@ class Filter:
         must_stay = self._is_last_of_producer(batch) or batch.next_offset == self.upper_offset
         if is_void and not must_stay:
             return None
-        records = batch.records()
-        self.counts.records_read += len(records)
-        kept = [] if is_void else [record for record in records if batch.is_control or self._stays(batch, record)]
-        if not kept:
+        self.counts.records_read += batch.record_count
+        if is_void or not batch.record_count:
             return self._empty(batch) if must_stay else None
+        if batch.is_control:
+            return self._with_records(batch, batch.records(), needs_horizon=is_marker_of_nothing)
+        return self._sifted(batch, must_stay=must_stay)
+
+    def _sifted(self, batch: BatchView, *, must_stay: bool) -> Kept | None:
+        horizon_ms = batch.delete_horizon_ms
+        drops_tombstones = horizon_ms is not None and self.now_ms >= horizon_ms
+        body = batch.uncompressed_body()
+        sifted = self.offsets.sift(body, batch.record_count, batch.base_offset, drops_tombstones)
+        self.counts.without_key += sifted.keyless
+        if not sifted.kept:
+            return self._empty(batch) if must_stay else None
+        if sifted.kept == batch.record_count and not (sifted.has_tombstone and horizon_ms is None):
+            self.counts.records_kept += sifted.kept
+            return self._note(Kept(_bytes_of(batch), sifted.kept, batch.max_timestamp))
+        kept = list(compress(batch.records(), sifted.flags))
+        return self._with_records(batch, kept, needs_horizon=sifted.has_tombstone)
+
+    def _with_records(self, batch: BatchView, kept: list[Record], *, needs_horizon: bool) -> Kept:
         self.counts.records_kept += len(kept)
-        has_tombstone = any(record.value is None for record in kept)
-        needs_horizon = (has_tombstone or is_marker_of_nothing) and batch.delete_horizon_ms is None
-        if len(kept) == len(records) and not needs_horizon:
+        if len(kept) == batch.record_count and not (needs_horizon and batch.delete_horizon_ms is None):
             return self._note(Kept(_bytes_of(batch), len(kept), batch.max_timestamp))
-        horizon_ms = self.now_ms + self.delete_retention_ms if needs_horizon else batch.delete_horizon_ms
+        horizon_ms = batch.delete_horizon_ms
+        if needs_horizon and horizon_ms is None:
+            horizon_ms = self.now_ms + self.delete_retention_ms
         return self._note(_rebuilt(batch, kept, horizon_ms))
 
     def _is_void(self, batch: BatchView) -> bool:
@@ -89,17 +107,6 @@ class Filter:
         if last.data_offset is not None:
             return batch.last_offset == last.data_offset
         return batch.is_control and batch.producer_epoch == last.epoch
-
-    def _stays(self, batch: BatchView, record: Record) -> bool:
-        if record.offset > self.offsets.latest_offset:
-            return True
-        if record.key is None:
-            self.counts.without_key += 1
-            return False
-        if record.offset < self.offsets.get(record.key):
-            return False
-        horizon_ms = batch.delete_horizon_ms
-        return record.value is not None or horizon_ms is None or self.now_ms < horizon_ms
 
     def _empty(self, batch: BatchView) -> Kept:
         """A header alone: it keeps a sequence, or the end of what was cleaned."""

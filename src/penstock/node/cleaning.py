@@ -1,0 +1,193 @@
+"""Keeps compacted logs clean: the dirtiest first, in worker processes, as many at a time as there may be."""
+
+import asyncio
+import logging
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+from penstock.broker.broker_config import BrokerConfig
+from penstock.broker.cleaning_figures import CleaningFigures, Pass
+from penstock.broker.flushing import Flushing
+from penstock.model.errors import KafkaStorageError
+from penstock.node.cleaning_task import TASK, encode
+from penstock.storage.cleaning.cleaner import CLEANED, Cleaned, Order, Source
+from penstock.storage.cleaning.dirty import DirtyPart, dirty_part
+from penstock.storage.cleaning.filtering import LastRecord
+from penstock.storage.cleaning.task import Faulty, Hindered, decode_cleaned, encode_order
+from penstock.storage.log import Log
+from penstock.storage.log_directory import LogDirectory
+from penstock.world.workers import WorkerError
+from penstock.world.world import World
+
+logger = logging.getLogger(__name__)
+
+MILLISECONDS: Final = 1_000
+HASH_KEY_BYTES: Final = 16
+NONCE_BYTES: Final = 8
+
+Key = tuple[str, int]
+"""Topic and partition."""
+
+
+class Candidate(NamedTuple):
+    key: Key
+    log: Log
+    part: DirtyPart
+
+
+class LogCleaning:
+    """One for each directory of logs."""
+
+    def __init__(
+        self, world: World, logs: LogDirectory, flushing: Flushing, config: BrokerConfig, figures: CleaningFigures
+    ) -> None:
+        self._world = world
+        self._logs = logs
+        self._flushing = flushing
+        self._config = config
+        self._figures = figures
+        self._under_way: dict[Key, asyncio.Task[None]] = {}
+        self._freed = asyncio.Event()
+        self._running: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._running = asyncio.get_running_loop().create_task(self._run())
+
+    async def stop(self) -> None:
+        """What is under way is given up: its files are removed when the log is opened again."""
+        tasks = [task for task in (self._running, *self._under_way.values()) if task is not None]
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            with suppress(asyncio.CancelledError):
+                await task
+
+    async def _run(self) -> None:
+        while True:
+            if self._config["log.cleaner.enable"]:
+                self.begin_due()
+            self._freed.clear()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._freed.wait(), self._config["log.cleaner.backoff.ms"] / MILLISECONDS)
+
+    def begin_due(self) -> None:
+        """Start on the dirtiest logs that need it, as many as there is room for."""
+        now_ms = self._world.clock.now_ms()
+        candidates = self._candidates(now_ms)
+        self._figures.note_round(
+            now_ms,
+            max((one.part.ratio for one in candidates), default=0.0),
+            max((one.part.overdue_ms for one in candidates), default=0),
+        )
+        due = [one for one in candidates if one.part.overdue_ms or one.part.ratio > one.log.config.min_cleanable_ratio]
+        due.sort(key=lambda one: one.part.ratio, reverse=True)
+        for candidate in due[: max(self._config["log.cleaner.threads"] - len(self._under_way), 0)]:
+            task = asyncio.get_running_loop().create_task(self._clean(candidate, now_ms))
+            self._under_way[candidate.key] = task
+
+    def _candidates(self, now_ms: int) -> list[Candidate]:
+        found = []
+        for key, log in self._logs.compacted:
+            if log.is_offline or key in self._under_way or key in self._figures.uncleanable:
+                continue
+            try:
+                part = dirty_part(log, self._logs.clean_ends.get(key), now_ms)
+            except (KafkaStorageError, OSError) as error:
+                logger.error("cannot look at log=%s reason=%r", log.directory, str(error))
+                continue
+            if part.dirty_bytes and part.first_dirty < part.first_uncleanable:
+                found.append(Candidate(key, log, part))
+        return found
+
+    async def _clean(self, candidate: Candidate, now_ms: int) -> None:
+        key, log, _ = candidate
+        ending = f".{self._world.entropy.random_bytes(NONCE_BYTES).hex()}{CLEANED}"
+        try:
+            await self._pass(candidate, now_ms, ending)
+        except Faulty as error:
+            self._figures.uncleanable[key] = log.size
+            logger.error("uncleanable log=%s reason=%r; it is left as it is until a restart", log.directory, str(error))
+        except (Hindered, WorkerError, KafkaStorageError) as error:
+            logger.error("cleaning failed log=%s reason=%r; it is tried again", log.directory, str(error))
+            self._remove(log, ending)
+        except OSError as error:
+            log.go_offline(error)
+        finally:
+            del self._under_way[key]
+            self._freed.set()
+
+    async def _pass(self, candidate: Candidate, now_ms: int, ending: str) -> None:
+        key, log, part = candidate
+        await self._secure(key, log, part.first_uncleanable)
+        order = self._order(log, part, now_ms, ending)
+        started_ns = self._world.clock.perf_ns()
+        rate = self._config["log.cleaner.io.max.bytes.per.second"]
+        cleaned = decode_cleaned(await self._world.workers.run(TASK, encode(encode_order(order), rate)))
+        if await self._swap(log, cleaned, ending):
+            self._logs.note_clean(*key, cleaned.end_offset)
+        seconds = (self._world.clock.perf_ns() - started_ns) / 1e9
+        utilization = cleaned.keys * 24 / order.memory_bytes
+        self._figures.note_pass(Pass(seconds, cleaned.counts.bytes_read, cleaned.counts.bytes_kept, utilization))
+        counts = cleaned.counts
+        logger.info(
+            "cleaned log=%s from=%d to=%d keys=%d records=%d kept=%d bytes=%d kept_bytes=%d seconds=%.3f",
+            log.directory,
+            part.first_dirty,
+            cleaned.end_offset,
+            cleaned.keys,
+            counts.records_read,
+            counts.records_kept,
+            counts.bytes_read,
+            counts.bytes_kept,
+            seconds,
+        )
+
+    async def _secure(self, key: Key, log: Log, offset: int) -> None:
+        """Have it on record that a log is on the device so far.
+
+        A start after a crash takes offsets that are missing in what may not have been flushed for lost ones, and cuts
+        the log there; cleaning leaves such holes.
+        """
+        if log.recovery_point < offset:
+            await self._flushing.flush(log)
+        if not self._logs.is_known_flushed(*key, offset):
+            self._logs.write_checkpoints()
+
+    async def _swap(self, log: Log, cleaned: Cleaned, ending: str) -> bool:
+        """Whether all that was cleaned is in the log now."""
+        is_whole = True
+        for group in cleaned.groups:
+            swap = self._logs.swap(log, group, ending)
+            if not swap.announce():
+                is_whole = False
+                continue
+            await self._world.async_disk.sync_directory(log.directory)
+            if not swap.take_over():
+                is_whole = False
+                continue
+            await self._world.async_disk.sync_directory(log.directory)
+            swap.settle()
+            await self._world.async_disk.sync_directory(log.directory)
+        return is_whole
+
+    def _order(self, log: Log, part: DirtyPart, now_ms: int, ending: str) -> Order:
+        return Order(
+            directory=log.directory,
+            config=log.config,
+            sources=[Source(one.base_offset, one.size, one.next_offset) for one in log.segments[:-1]],
+            first_dirty=part.first_dirty,
+            first_uncleanable=part.first_uncleanable,
+            now_ms=now_ms,
+            last_records={one: LastRecord(*last) for one, last in log.producers.last_records().items()},
+            memory_bytes=self._config["log.cleaner.dedupe.buffer.size"] // max(self._config["log.cleaner.threads"], 1),
+            load_factor=self._config["log.cleaner.io.buffer.load.factor"],
+            hash_key=self._world.entropy.random_bytes(HASH_KEY_BYTES),
+            ending=ending,
+        )
+
+    def _remove(self, log: Log, ending: str) -> None:
+        """What a pass that failed has left."""
+        with suppress(OSError):
+            for name in self._world.disk.names(log.directory):
+                if name.endswith(ending):
+                    self._world.disk.remove(f"{log.directory}/{name}")
