@@ -61,6 +61,7 @@ docs: $(STAMP)
 	$(BIN)/python -m tools.compatibility
 	$(BIN)/python -m tools.configuration
 	$(BIN)/python -m tools.client_configuration
+	$(BIN)/python -m tools.flags
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check .

@@ -6,6 +6,7 @@ from pathlib import Path
 from penstock.broker.handlers import HANDLERS
 from penstock.broker.route import Route, routes_of
 from penstock.protocol.api import ApiKey, stable_versions
+from tools.tool_differences import section
 
 PAGE = Path(__file__).parents[1] / "docs" / "compatibility.md"
 
@@ -19,6 +20,8 @@ NOTES = {
     ApiKey.DESCRIBE_CONFIGS: "Topics, groups, brokers and their loggers; other resources get INVALID_REQUEST.",
     ApiKey.ALTER_CONFIGS: "Topics, groups and brokers, as Apache.",
     ApiKey.INCREMENTAL_ALTER_CONFIGS: "See DescribeConfigs.",
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: "Replicas can be taken away and put in another order; a broker without a copy "
+    "is refused, since brokers do not copy from each other yet.",
     ApiKey.UNREGISTER_BROKER: "A broker that is alive is refused (INVALID_REQUEST).",
     ApiKey.LIST_GROUPS: "Classic and consumer groups.",
     ApiKey.LIST_CONFIG_RESOURCES: "Nothing of client metrics, which are not served.",
@@ -86,7 +89,7 @@ An API that is not served is not advertised, and a request for it closes the con
 def page() -> str:
     routes = routes_of(HANDLERS)
     rows = [_row(key, routes.get(key)) for key in ApiKey if not key.is_private]
-    return HEAD + "\n".join(rows) + "\n" + TAIL
+    return HEAD + "\n".join(rows) + "\n" + TAIL + section()
 
 
 def _row(key: ApiKey, route: Route | None) -> str:

@@ -14,13 +14,14 @@ import pytest
 
 from penstock.broker.handlers import HANDLERS
 from penstock.broker.route import routes_of
+from penstock.cli.tools import TOOLS
 from penstock.model.broker_keys import NODE_KEYS
 from penstock.model.group_keys import GROUP_KEYS
 from penstock.model.key_meanings import BROKER_MEANINGS, GROUP_MEANINGS, NO_EFFECT, NOTES, TOPIC_MEANINGS
 from penstock.model.topic_keys import TOPIC_KEYS
 from penstock.node.settings import SERVED_KEYS
 from penstock.protocol.api import ApiKey, stable_versions
-from tools import client_configuration, compatibility, configuration
+from tools import client_configuration, compatibility, configuration, flags
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "penstock"
@@ -40,10 +41,15 @@ PURE = (
 
 
 @pytest.mark.parametrize(
-    "page", [compatibility, configuration, client_configuration], ids=lambda module: module.PAGE.stem
+    "page", [compatibility, configuration, client_configuration, flags], ids=lambda module: module.PAGE.stem
 )
 def test_a_generated_page_is_current(page: ModuleType) -> None:
     assert page.PAGE.read_text() == page.page(), "run `make docs`"
+
+
+def test_every_tool_is_on_the_page_of_the_tools() -> None:
+    text = (ROOT / "docs" / "tools.md").read_text()
+    assert [name for name in TOOLS if f"| `{name}` |" not in text] == []
 
 
 def test_every_note_of_the_compatibility_page_is_about_a_served_api() -> None:

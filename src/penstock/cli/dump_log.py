@@ -5,6 +5,7 @@ import os
 import sys
 from typing import Final
 
+from penstock.cli.kit.refusals import Refused
 from penstock.storage.dump import DEFAULT_MAX_MESSAGE_SIZE, CannotDump, Dump, DumpOptions
 from penstock.storage.dump_log import NO_LIMIT, LogOptions, Speller
 from penstock.world.real_disk import RealDisk, RealFile
@@ -49,21 +50,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    refusal = _refusal(arguments)
-    if refusal is not None:
-        print(f"penstock: {refusal}", file=sys.stderr)
-        return 1
+    _check(arguments)
     for stream in (sys.stdout, sys.stderr):
         # What the terminal cannot show becomes a question mark, as it does in Java.
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]
-    try:
-        return _dump(arguments.files, _options(arguments))
-    except BrokenPipeError:
-        # The reader, say `head`, has seen enough. Python would complain again when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
-    except KeyboardInterrupt:
-        return 130
+    return _dump(arguments.files, _options(arguments))
 
 
 class ReadOnlyDisk(RealDisk):
@@ -128,14 +119,13 @@ def _speller(arguments: argparse.Namespace) -> Speller | None:
     return None
 
 
-def _refusal(arguments: argparse.Namespace) -> str | None:
+def _check(arguments: argparse.Namespace) -> None:
     for decoder in MISSING_DECODERS:
         if getattr(arguments, decoder.replace("-", "_")):
-            return f"--{decoder} is not there yet"
+            raise Refused(f"--{decoder} is not there yet")
     for decoder_class in (arguments.key_decoder_class, arguments.value_decoder_class):
         if decoder_class not in (None, STRING_DECODER):
-            return f"no decoder {decoder_class} here, only {STRING_DECODER}"
-    return None
+            raise Refused(f"no decoder {decoder_class} here, only {STRING_DECODER}")
 
 
 def _files(text: str) -> list[str]:

@@ -1,33 +1,55 @@
 """The `penstock` command: finds the tool and hands over its arguments."""
 
-import argparse
 import sys
 from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib import import_module
 
-TOOLS = {
-    "serve": "start one broker",
-    "dump-log": "print the files of a log directory",
-    "metrics": "print a broker's metrics at an interval",
-    "pipeline": "check and run pipelines on Spark",
-}
-"""Each tool is a module of this package with `add_arguments(parser)` and `run(arguments) -> exit code`."""
+from penstock.cli.kit.parser import ToolParser
+from penstock.cli.kit.refusals import WRONG_USAGE, guarded, warn
+from penstock.cli.tools import SECTIONS, TOOLS, canonical_name
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
-    parser = argparse.ArgumentParser(prog="penstock", description="Apache Kafka's protocol and log, in Python.")
-    tools = parser.add_subparsers(dest="tool", metavar="TOOL", required=True)
-    for name, summary in TOOLS.items():
-        tool = tools.add_parser(name, help=summary, description=summary)
-        # Only the tool that is called is imported: the others' imports would be paid for nothing.
-        if name in given[:1]:
-            module = import_module(f"penstock.cli.{name.replace('-', '_')}")
-            module.add_arguments(tool)
-            tool.set_defaults(run=module.run)
-    parsed = parser.parse_args(given)
-    code: int = parsed.run(parsed)
-    return code
+    if not given or given[0].startswith("-"):
+        return _without_tool(given)
+    name = canonical_name(given[0])
+    if name not in TOOLS:
+        return _refuse_name(given[0], name)
+    # Only the tool that is called is imported: the others' imports would be paid for nothing.
+    module = import_module(f"penstock.cli.{name.replace('-', '_')}")
+    parser = ToolParser(prog=f"penstock {name}", description=TOOLS[name])
+    module.add_arguments(parser)
+    parsed = parser.read(given[1:])
+    parsed.given = given
+    return guarded(lambda: module.run(parsed))
+
+
+def _without_tool(given: list[str]) -> int:
+    parser = ToolParser(
+        prog="penstock",
+        usage="penstock TOOL [FLAGS]",
+        description="Apache Kafka's protocol and log, in Python.",
+        epilog=_listing(),
+    )
+    parser.read(given)
+    warn("which tool? (see penstock --help)")
+    return WRONG_USAGE
+
+
+def _refuse_name(given: str, name: str) -> int:
+    near = get_close_matches(name, TOOLS, n=1)
+    warn(f"there is no tool {given!r}" + (f"; did you mean {near[0]}?" if near else "") + " (see penstock --help)")
+    return WRONG_USAGE
+
+
+def _listing() -> str:
+    width = max(map(len, TOOLS))
+    lines = []
+    for section, tools in SECTIONS.items():
+        lines += [f"{section}:", *(f"  {name:{width}}  {summary}" for name, summary in tools.items()), ""]
+    return "\n".join([*lines, "`penstock TOOL --help` says what a tool takes; kafka-TOOL.sh is the same as TOOL."])
 
 
 if __name__ == "__main__":

@@ -2,9 +2,7 @@
 
 import argparse
 import json
-import os
 import re
-import sys
 import time
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -13,6 +11,7 @@ from http.client import HTTPConnection, HTTPException
 from typing import Final
 from urllib.parse import urlencode, urlsplit
 
+from penstock.cli.kit.refusals import Refused
 from penstock.model.metrics import Value, matches, split_name
 
 TIMEOUT_S: Final = 10.0
@@ -32,10 +31,6 @@ Beans = Mapping[str, Mapping[str, Value]]
 """Attributes by the MBean's name."""
 
 
-class CannotReport(Exception):
-    """There is nothing to print; the text says why."""
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--url", metavar="URL", required=True, help="http://HOST:PORT of penstock.metrics.port")
     parser.add_argument(
@@ -52,17 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    try:
-        _report(arguments)
-    except CannotReport as error:
-        print(f"penstock: {error}", file=sys.stderr)
-        return 1
-    except BrokenPipeError:
-        # The reader, say `head`, has seen enough. Python would complain again when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
-    except KeyboardInterrupt:
-        return 130
+    _report(arguments)
     return 0
 
 
@@ -71,7 +56,7 @@ def _report(arguments: argparse.Namespace) -> None:
     beans = fetch(url, patterns)
     for pattern in patterns:
         if not any(matches(pattern, name) for name in beans):
-            raise CannotReport(_unknown_name(pattern, fetch(url, [])))
+            raise Refused(_unknown_name(pattern, fetch(url, [])))
     values = _values(beans, arguments.attributes)
     # Rows have the columns of the first one: what appears later is not in them, as with JmxTool.
     columns = ["time", *sorted(values)]
@@ -94,7 +79,7 @@ def fetch(url: str, patterns: Iterable[str]) -> Beans:
     parts = urlsplit(url if "://" in url else f"http://{url}")
     try:
         if parts.scheme != "http" or not parts.hostname:
-            raise CannotReport(f"--url wants http://HOST:PORT, not {url!r}")
+            raise Refused(f"--url wants http://HOST:PORT, not {url!r}")
         connection = HTTPConnection(parts.hostname, parts.port, timeout=TIMEOUT_S)
         try:
             connection.request("GET", "/jmx?" + urlencode([("pattern", pattern) for pattern in patterns]))
@@ -103,10 +88,10 @@ def fetch(url: str, patterns: Iterable[str]) -> Beans:
         finally:
             connection.close()
         if response.status != 200:
-            raise CannotReport(f"{url} answers {response.status} {response.reason}: is it a broker's metrics port?")
+            raise Refused(f"{url} answers {response.status} {response.reason}: is it a broker's metrics port?")
         beans: Beans = json.loads(body)
     except (OSError, HTTPException, ValueError) as error:
-        raise CannotReport(f"cannot read metrics from {url}: {error}") from error
+        raise Refused(f"cannot read metrics from {url}: {error}") from error
     return beans
 
 
@@ -119,7 +104,7 @@ def _values(beans: Beans, attributes: list[str] | None) -> dict[str, Value]:
     }
     if beans and not values:
         known = list(dict.fromkeys(attribute for shown in beans.values() for attribute in shown))
-        raise CannotReport(f"no MBean has an attribute {','.join(attributes or [])!r}; there are {', '.join(known)}")
+        raise Refused(f"no MBean has an attribute {','.join(attributes or [])!r}; there are {', '.join(known)}")
     return values
 
 

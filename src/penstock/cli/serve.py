@@ -7,20 +7,24 @@ import logging.handlers
 import queue
 import resource
 import signal
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from penstock.model.config import ConfigError, parse_properties
+from penstock.cli.kit.files import read_properties
+from penstock.cli.kit.processes import LISTENING, noted_process, start_daemon
+from penstock.cli.kit.refusals import WrongUsage
+from penstock.model.config import ConfigError
 from penstock.node.node import Node
 from penstock.node.settings import NodeSettings, coordinator_directory, node_settings, parse_listener
 from penstock.world.real import loop_name, real_world
 from penstock.world.real import run as run_loop
 
 logger = logging.getLogger(__name__)
+
+LOG_NAME = "penstock.log"
 
 DEFAULTS = {"log.dirs": "./penstock-data", "listeners": "PLAINTEXT://localhost:9092", "node.id": "1"}
 
@@ -33,17 +37,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--coordinator", metavar="local[:DIR]", help="where the cluster's state lives (default local, in the data dir)"
     )
     parser.add_argument("--config", metavar="FILE", type=Path, help="a Kafka server.properties")
-    parser.add_argument("--set", metavar="KEY=VALUE", action="append", default=[], help="wins over the file")
+    parser.add_argument("properties", metavar="FILE", type=Path, nargs="?", help="the same, as Kafka's script takes it")
+    parser.add_argument(
+        "--set", "--override", metavar="KEY=VALUE", action="append", default=[], help="wins over the file"
+    )
+    parser.add_argument(
+        "--daemon", "-daemon", action=argparse.BooleanOptionalAction, default=False,
+        help="go on in the background once the broker listens",
+    )  # fmt: skip
+    parser.add_argument(
+        "--log-file", metavar="FILE", type=Path,
+        help=f"where the log goes (default stderr, or DATA-DIR/{LOG_NAME} in the background)",
+    )  # fmt: skip
 
 
 def run(arguments: argparse.Namespace) -> int:
-    try:
-        settings = settings_of(arguments)
-        with logging_to_stderr():
-            run_loop(serve(settings))
-    except (ConfigError, OSError) as error:
-        print(f"penstock: {error}", file=sys.stderr)
-        return 1
+    settings = settings_of(arguments)
+    if arguments.daemon:
+        log_path = arguments.log_file or Path(settings.data_directory) / LOG_NAME
+        return start_daemon([*arguments.given, "--no-daemon"], settings.data_directory, log_path)
+    with logging_to(arguments.log_file):
+        run_loop(serve(settings))
     return 0
 
 
@@ -57,9 +71,10 @@ async def serve(settings: NodeSettings) -> None:
     logger.info("starting loop=%s data_dir=%s", loop_name(), settings.data_directory)
     try:
         await node.start()
-        host = settings.listen_host or "0.0.0.0"
-        print(f"penstock: broker {settings.node_id} listening on {host}:{node.port}", flush=True)
-        await stopping.wait()
+        with noted_process(settings.data_directory):
+            host = settings.listen_host or "0.0.0.0"
+            print(f"penstock: broker {settings.node_id} {LISTENING} {host}:{node.port}", flush=True)
+            await stopping.wait()
         logger.info("stopping")
     finally:
         await node.stop()
@@ -68,8 +83,11 @@ async def serve(settings: NodeSettings) -> None:
 def settings_of(arguments: argparse.Namespace) -> NodeSettings:
     """Flags win over --set, which wins over the file, which wins over our defaults."""
     given: dict[str, str] = {}
-    if arguments.config is not None:
-        given.update(_read_properties(arguments.config))
+    if arguments.config is not None and arguments.properties is not None:
+        raise WrongUsage(f"two files of properties: --config {arguments.config} and {arguments.properties}")
+    config_path = arguments.config or arguments.properties
+    if config_path is not None:
+        given.update(read_properties(config_path, "--config"))
     for assignment in arguments.set:
         key, equals, value = assignment.partition("=")
         if not equals:
@@ -97,19 +115,12 @@ def _with_defaults(given: dict[str, str]) -> dict[str, str]:
     return {**given, **{key: DEFAULTS[key] for key in absent}}
 
 
-def _read_properties(path: Path) -> dict[str, str]:
-    try:
-        return parse_properties(path.read_text())
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read --config {path}: {error}") from error
-
-
 @contextmanager
-def logging_to_stderr() -> Iterator[None]:
-    """One line an event, written by another thread: a slow terminal must not hold the loop."""
+def logging_to(path: Path | None) -> Iterator[None]:
+    """One line an event, to a file or to stderr, written by another thread: a slow terminal must not hold the loop."""
     formatter = logging.Formatter("%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s %(message)s", "%Y-%m-%dT%H:%M:%S")
     formatter.converter = time.gmtime
-    handler = logging.StreamHandler()
+    handler = logging.StreamHandler() if path is None else logging.FileHandler(path)
     handler.setFormatter(formatter)
     lines: queue.SimpleQueue[logging.LogRecord] = queue.SimpleQueue()
     listener = logging.handlers.QueueListener(lines, handler)
@@ -123,3 +134,4 @@ def logging_to_stderr() -> Iterator[None]:
     finally:
         root.removeHandler(queueing)
         listener.stop()
+        handler.close()

@@ -28,6 +28,8 @@ class KafkaError(Exception):
     """This client is of no more use; close it."""
     needs_abort: bool = False
     """A transaction that was under way can only be aborted."""
+    said: str | None = None
+    """The broker's own words; None where it gave only a code."""
 
     def __init__(self, text: str = "", *, code: ErrorCode | None = None) -> None:
         super().__init__(text)
@@ -387,6 +389,7 @@ def error_for(code: int, message: str | None = None, *, context: str = "") -> Ka
         return KafkaError(_text(f"error {code}, which this client does not know", message, None, context))
     error = _CLASSES.get(known, KafkaError)(_text(f"{known.name} ({code})", message, ADVICE.get(known), context))
     error.code = known
+    error.said = message
     error.retriable = known in RETRIABLE
     error.fatal = error.fatal or known in _FATAL
     error.needs_abort = error.needs_abort or known in _NEEDS_ABORT

@@ -1,10 +1,14 @@
-"""Where a client runs when nobody says so: the real world, loaded only then, for the simulator has its own."""
+"""Where a client runs when nobody says so: the real world, loaded only then, or the simulated process it is made in."""
 
+from contextvars import ContextVar
 from importlib import import_module
 
 from penstock.world.world import ClientWorld
 
+SIMULATED: ContextVar[ClientWorld | None] = ContextVar("penstock_surroundings", default=None)
+"""Set by whoever runs code that is written for the real world in another one."""
+
 
 def real_surroundings() -> ClientWorld:
-    world: ClientWorld = import_module("penstock.world.real").real_client_world()
+    world: ClientWorld = SIMULATED.get() or import_module("penstock.world.real").real_client_world()
     return world

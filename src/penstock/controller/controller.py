@@ -3,12 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
-from penstock.controller import brokers, configs, topics
+from penstock.controller import brokers, configs, reassignments, topics
 from penstock.controller.adoption import AdoptRequest, SkipProducerIdsRequest, adopt, skip_producer_ids
 from penstock.controller.decision import Context, Decision
 from penstock.metadata.image import Image
 from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from penstock.protocol.messages.alter_configs import AlterConfigsRequest
+from penstock.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from penstock.protocol.messages.broker_registration import BrokerRegistrationRequest
 from penstock.protocol.messages.create_partitions import CreatePartitionsRequest
@@ -25,6 +26,7 @@ DECIDE: dict[type[Any], Callable[[Image, Any, Context], Decision]] = {
     AlterConfigsRequest: configs.alter,
     IncrementalAlterConfigsRequest: configs.alter_incrementally,
     ElectLeadersRequest: brokers.elect_leaders,
+    AlterPartitionReassignmentsRequest: reassignments.alter,
     BrokerRegistrationRequest: brokers.register,
     BrokerHeartbeatRequest: brokers.heartbeat,
     UnregisterBrokerRequest: brokers.unregister,

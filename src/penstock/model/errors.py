@@ -226,6 +226,10 @@ class InvalidReplicaAssignment(KafkaError):
     code = ErrorCode.INVALID_REPLICA_ASSIGNMENT
 
 
+class NoReassignmentInProgress(KafkaError):
+    code = ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+
+
 class InvalidConfig(KafkaError):
     code = ErrorCode.INVALID_CONFIG
 

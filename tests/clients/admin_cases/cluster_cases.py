@@ -16,6 +16,7 @@ from penstock.client.admin import (
     ScramDeletion,
     ScramMechanism,
     ScramUpsertion,
+    VersionRange,
     quota_entity,
 )
 from penstock.client.errors import KafkaError
@@ -48,6 +49,19 @@ async def features_are_described(admin: Admin, target: Target) -> None:
     assert found.supported["transaction.version"].lowest == 0
     assert found.finalized["metadata.version"].highest <= found.supported["metadata.version"].highest
     assert found.finalized_epoch is not None
+    assert (await admin.describe_features(broker=target.broker_id)).supported == found.supported
+    with pytest.raises(KafkaError, match="broker 77"):
+        await admin.describe_features(broker=77)
+
+
+@CLUSTER_CASES
+async def the_requests_served_are_described(admin: Admin, target: Target) -> None:
+    found = await admin.describe_api_versions()
+    assert list(found) == [target.broker_id]
+    assert found[target.broker_id][ApiKey.API_VERSIONS] == VersionRange(0, 4)
+    some = await admin.describe_api_versions([target.broker_id, 77])
+    assert list(some.done) == [target.broker_id]
+    assert some.errors[77].code == ErrorCode.BROKER_NOT_AVAILABLE
 
 
 @CLUSTER_CASES.needing(ApiKey.UPDATE_FEATURES)

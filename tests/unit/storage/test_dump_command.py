@@ -38,7 +38,9 @@ def test_wrong_usage_exits_with_2(flags: list[str], capsys: pytest.CaptureFixtur
     with pytest.raises(SystemExit) as stopped:
         main(["dump-log", *flags])
     assert stopped.value.code == 2
-    assert "usage: penstock" in capsys.readouterr().err
+    complaint = capsys.readouterr().err
+    assert complaint.endswith("(see penstock dump-log --help)\n")
+    assert complaint.count("\n") == 1
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
 """The cluster as a whole: its brokers, its features, its quorum of controllers."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from penstock.client.admin.asking import Answer, Question, check, verdict
+from penstock.client.admin.asking import BROKER_FAULTS, Answer, Question, check, verdict
 from penstock.client.admin.kinds import AclOperation, UpgradeType, authorized_operations
 from penstock.client.admin.outcomes import Outcomes
 from penstock.client.admin.part import Part
@@ -137,17 +137,35 @@ class ClusterPart(Part):
         )
         return await self._asking.one(question, self._asking.deadline(timeout_ms))
 
-    async def describe_features(self, *, timeout_ms: float | None = None) -> Features:
-        """The levels of features such as `metadata.version` and `transaction.version`."""
+    async def describe_features(self, *, broker: int | None = None, timeout_ms: float | None = None) -> Features:
+        """The levels of features such as `metadata.version` and `transaction.version`, as one broker knows them."""
         question: Question[str, Features] = Question(
             what="to describe features",
-            route=self._routing.any,
-            request=lambda _, __: ApiVersionsRequest(
-                client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION
-            ),
+            route=self._routing.brokers(lambda _: broker),
+            request=lambda _, __: _versions_request(),
             read=lambda answer: {answer.items[0]: _read_features(answer.response)},
+            passing=BROKER_FAULTS,
         )
         return await self._asking.one(question, self._asking.deadline(timeout_ms))
+
+    async def describe_api_versions(
+        self, brokers: Iterable[int] | None = None, *, timeout_ms: float | None = None
+    ) -> Outcomes[int, dict[int, VersionRange]]:
+        """The requests that brokers serve, or all brokers, by their API keys.
+
+        >>> (await admin.describe_api_versions([1]))[1][18]
+        VersionRange(lowest=0, highest=4)
+        """
+        deadline = self._asking.deadline(timeout_ms)
+        question: Question[int, dict[int, VersionRange]] = Question(
+            what="to describe the requests served",
+            route=self._routing.brokers(lambda broker: broker),
+            request=lambda _, __: _versions_request(),
+            read=lambda answer: {answer.items[0]: _read_versions(answer.response)},
+            passing=BROKER_FAULTS,
+        )
+        ids = await self._asking.broker_ids(deadline) if brokers is None else list(brokers)
+        return await self._asking.each(ids, question, deadline)
 
     async def update_features(
         self,
@@ -244,6 +262,15 @@ def _by_metadata(response: MetadataResponse) -> ClusterDescription:
         ),
         authorized_operations=authorized_operations(response.cluster_authorized_operations),
     )
+
+
+def _versions_request() -> ApiVersionsRequest:
+    return ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION)
+
+
+def _read_versions(response: ApiVersionsResponse) -> dict[int, VersionRange]:
+    check(response.error_code, context="to describe the requests served")
+    return {one.api_key: VersionRange(one.min_version, one.max_version) for one in response.api_keys}
 
 
 def _read_features(response: ApiVersionsResponse) -> Features:

@@ -51,6 +51,7 @@ class Admin(BlockingClient[AsyncAdmin]):
     fence_producers = blocking(AsyncAdmin.fence_producers)
     describe_cluster = blocking(AsyncAdmin.describe_cluster)
     describe_features = blocking(AsyncAdmin.describe_features)
+    describe_api_versions = blocking(AsyncAdmin.describe_api_versions)
     update_features = blocking(AsyncAdmin.update_features)
     unregister_broker = blocking(AsyncAdmin.unregister_broker)
     describe_quorum = blocking(AsyncAdmin.describe_quorum)

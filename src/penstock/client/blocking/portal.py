@@ -8,7 +8,7 @@ import threading
 import time
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from penstock.client.errors import IllegalState
@@ -21,6 +21,8 @@ Farewell: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 
 STOP_SECONDS = 5.0
 """How long the end of the process waits for clients that were not closed, all together."""
+INTERRUPT_SECONDS = 0.5
+"""How long a Ctrl-C may go unnoticed."""
 FORKED = "this client was made before a fork and belongs to the other process: make a new one here"
 CLOSED = "the client is closed"
 CLOSED_MEANWHILE = "the client was closed while this call waited"
@@ -56,7 +58,7 @@ class _Call(Generic[T]):
 
     def wait(self) -> T:
         """In the caller's thread."""
-        while (wish := self.wishes.get()) is not None:
+        while (wish := self._next_wish()) is not None:
             wish()
         task = self.task
         if task is None or not task.done() or task.cancelled():
@@ -64,6 +66,14 @@ class _Call(Generic[T]):
         # The task's context knows this call: uncut, a large result would stay until the garbage collector comes.
         self.task = None
         return task.result()
+
+    def _next_wish(self) -> Callable[[], None] | None:
+        while True:
+            try:
+                # Not for ever: a Ctrl-C that comes just before the wait is only noticed after it.
+                return self.wishes.get(timeout=INTERRUPT_SECONDS)
+            except Empty:
+                continue
 
 
 _current: "contextvars.ContextVar[_Call[Any]]" = contextvars.ContextVar("penstock blocking call")

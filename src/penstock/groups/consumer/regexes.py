@@ -34,6 +34,16 @@ APACHE_WORDS = {
 
 
 def check_syntax(regex: str) -> None:
+    fault = syntax_fault(regex)
+    if fault is not None:
+        raise Refusal(
+            ErrorCode.INVALID_REGULAR_EXPRESSION,
+            f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {fault}.",
+        )
+
+
+def syntax_fault(regex: str) -> str | None:
+    """What is wrong with an expression, as RE2 for Java says it."""
     # A library with compiled code, which only groups with regular expressions need.
     import re2
 
@@ -41,10 +51,8 @@ def check_syntax(regex: str) -> None:
         _compile(regex)
     except re2.error as error:
         what, _, _ = _text(error).partition(": ")
-        raise Refusal(
-            ErrorCode.INVALID_REGULAR_EXPRESSION,
-            f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {APACHE_WORDS.get(what, what)}.",
-        ) from None
+        return APACHE_WORDS.get(what, what)
+    return None
 
 
 @dataclass(slots=True)

@@ -1,0 +1,89 @@
+"""`--reset-offsets`: groups go on from elsewhere; without --execute it is only shown."""
+
+import argparse
+from collections.abc import Iterator
+from typing import Final
+
+from penstock.cli.consumer_groups.describing import check_kind
+from penstock.cli.consumer_groups.failing import print_error
+from penstock.cli.consumer_groups.listing import group_ids
+from penstock.cli.consumer_groups.plan_file import Offsets, export_lines
+from penstock.cli.consumer_groups.scope import parse_scope
+from penstock.cli.consumer_groups.tables import UNPADDED, heading, line, widest
+from penstock.cli.consumer_groups.targets import Finder, Target
+from penstock.cli.kit.refusals import changing, warn
+from penstock.client.admin import GroupState
+from penstock.client.blocking import Admin
+from penstock.client.errors import GroupNotFound
+from penstock.client.types import TopicPartition
+
+WITHOUT_MEMBERS: Final = (GroupState.EMPTY, GroupState.DEAD)
+
+TITLE: Final = ("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET")
+
+
+def reset_offsets(admin: Admin, arguments: argparse.Namespace, target: Target) -> None:
+    """All groups' new offsets are found before the first one is changed: a fault in one leaves all as they were."""
+    if not arguments.execute and not arguments.dry_run:
+        warn("nothing is changed without --execute; with --dry-run it is only shown, and without this line")
+    plans = _plans(admin, arguments, target)
+    widths = [widest(15, plans), widest(15, (one.topic for offsets in plans.values() for one in offsets)), 10, UNPADDED]
+    if plans and not arguments.export:
+        print()
+        print(heading(TITLE, widths))
+    for number, (group_id, offsets) in enumerate(plans.items()):
+        lines = (
+            export_lines(group_id, offsets, with_group=len(arguments.group) != 1)
+            if arguments.export
+            else _lines(group_id, offsets, widths)
+        )
+        # A group is on stdout once it is done; whoever interrupts the next one sees how far it went.
+        with changing(f"resetting the offsets of group '{group_id}', after {number} of {len(plans)} groups"):
+            if arguments.execute:
+                admin.alter_group_offsets(group_id, offsets, timeout_ms=arguments.timeout).raise_any()
+            for one in lines:
+                print(one, flush=arguments.execute)
+    if arguments.export or not plans:
+        print()
+
+
+def _plans(admin: Admin, arguments: argparse.Namespace, target: Target) -> dict[str, Offsets]:
+    """The new offsets of each group; none of one that has members, which is told."""
+    ids = group_ids(admin, arguments)
+    described = admin.describe_consumer_groups(ids, timeout_ms=arguments.timeout)
+    finder = Finder(admin, arguments.timeout)
+    plans: dict[str, Offsets] = {}
+    for group_id in ids:
+        try:
+            group = described[group_id]
+        except GroupNotFound:
+            # Its first offsets will make it.
+            state = GroupState.DEAD
+        else:
+            check_kind(group)
+            state = group.state
+        if state in WITHOUT_MEMBERS:
+            plans[group_id] = finder.offsets(group_id, target, _partitions(finder, group_id, arguments))
+        else:
+            plans[group_id] = {}
+            print_error(
+                f"Assignments can only be reset if the group '{group_id}' is inactive,"
+                f" but the current state is {state}."
+            )
+    return plans
+
+
+def _partitions(finder: Finder, group_id: str, arguments: argparse.Namespace) -> list[TopicPartition]:
+    """What the flags name; all of it is there, or this raises."""
+    if arguments.all_topics:
+        partitions = list(finder.committed(group_id))
+    else:
+        partitions, topics = parse_scope(arguments.topic)
+        partitions += finder.partitions_of(topics)
+    finder.check_existence(partitions)
+    return sorted(set(partitions))
+
+
+def _lines(group_id: str, offsets: Offsets, widths: list[int]) -> Iterator[str]:
+    for (topic, number), offset in sorted(offsets.items()):
+        yield line([group_id, topic, str(number), str(offset)], widths)

@@ -1,0 +1,44 @@
+"""Ctrl-C while a tool waits for an answer."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+
+from tests.tools.scenario import Ran
+
+WAIT_SECONDS = 30.0
+
+
+def interrupted(arguments: list[str]) -> Ran:
+    """What a tool says whose first request is never answered, when the user has enough."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(WAIT_SECONDS)
+        host, port = server.getsockname()
+        command = [sys.executable, "-m", "penstock", *arguments, "--bootstrap-server", f"{host}:{port}"]
+        # A shell's background jobs ignore Ctrl-C, and their children would too.
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=_heed_interrupts
+        )
+        try:
+            return _interrupt(server, process)
+        finally:
+            process.kill()
+            process.wait()
+
+
+def _interrupt(server: socket.socket, process: "subprocess.Popen[str]") -> Ran:
+    while True:
+        # The first connection only finds out whether somebody listens.
+        connection, _ = server.accept()
+        with connection:
+            connection.settimeout(WAIT_SECONDS)
+            if connection.recv(1):
+                os.kill(process.pid, signal.SIGINT)
+                out, err = process.communicate(timeout=WAIT_SECONDS)
+                return Ran(process.returncode, out, err)
+
+
+def _heed_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,0 +1,106 @@
+"""The command itself: finding a tool, and the one line for what goes wrong."""
+
+import subprocess
+import sys
+
+import pytest
+
+from penstock.cli.kit.refusals import Refused, WrongUsage, changing, guarded
+from penstock.cli.main import main
+from penstock.cli.tools import SCRIPTS, TOOLS, canonical_name
+from penstock.client.errors import KafkaError
+
+
+def ended(arguments: list[str]) -> object:
+    try:
+        return main(arguments)
+    except SystemExit as end:
+        return end.code
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_every_tool_has_help(tool: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ended([tool, "--help"]) == 0
+    assert TOOLS[tool] in capsys.readouterr().out.replace("\n", " ")
+
+
+@pytest.mark.parametrize(("script", "tool"), SCRIPTS.items())
+def test_kafkas_script_names_work(script: str, tool: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert canonical_name(script) == tool
+    assert ended([script, "--help"]) == 0
+    assert f"penstock {tool}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ([], "penstock: which tool? (see penstock --help)\n"),
+        (["topic"], "penstock: there is no tool 'topic'; did you mean topics? (see penstock --help)\n"),
+        (["kafka-topic.sh"], "penstock: there is no tool 'kafka-topic.sh'; did you mean topics? (see"),
+        (["xyzzy"], "penstock: there is no tool 'xyzzy' (see penstock --help)\n"),
+        (["--nonsense"], "penstock: there is no flag --nonsense (see penstock --help)\n"),
+        (["dump-log", "--fils", "x"], "penstock: there is no flag --fils; did you mean --files? (see"),
+        (["dump-log"], "penstock: the following arguments are required: --files (see penstock dump-log --help)\n"),
+    ],
+)  # fmt: skip
+def test_wrong_usage_is_one_line_and_exit_code_2(
+    arguments: list[str], line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ended(arguments) == 2
+    printed = capsys.readouterr()
+    assert printed.err.startswith(line)
+    assert printed.err.count("\n") == 1
+    assert printed.out == ""
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_zookeeper_flag_says_what_to_use(tool: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ended([tool, "--zookeeper", "localhost:2181"]) == 2
+    assert capsys.readouterr().err == (
+        "penstock: --zookeeper is gone: give a broker's address with --bootstrap-server HOST:PORT\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "line"),
+    [
+        (Refused("no\nway"), 1, "penstock: no way\n"),
+        (WrongUsage("not so"), 2, "penstock: not so\n"),
+        (KafkaError("the broker is tired"), 1, "penstock: the broker is tired\n"),
+        (OSError(28, "No space left on device"), 1, "penstock: [Errno 28] No space left on device\n"),
+        (KeyboardInterrupt(), 130, "penstock: interrupted\n"),
+    ],
+)
+def test_what_users_run_into_is_one_line(
+    raised: BaseException, code: int, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run() -> int:
+        raise raised
+
+    assert guarded(run) == code
+    assert capsys.readouterr().err == line
+
+
+def test_a_bug_is_not_hidden() -> None:
+    with pytest.raises(ZeroDivisionError):
+        guarded(lambda: 1 // 0)
+
+
+def test_an_interrupted_change_is_announced(capsys: pytest.CaptureFixture[str]) -> None:
+    def run() -> int:
+        with changing("deleting topic orders"):
+            raise KeyboardInterrupt
+
+    assert guarded(run) == 130
+    assert capsys.readouterr().err == (
+        "penstock: interrupted while deleting topic orders: it may or may not have been done\n"
+    )
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    script = "from penstock.cli.main import main; import sys; sys.exit(main(['--help']))"
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.close()
+    _, complaint = process.communicate(timeout=30)
+    assert b"Traceback" not in complaint
