@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.tools.record import golden_path
-from tests.tools.running import run_ours
+from tests.tools.running import APACHES, run_ours
 from tests.tools.scenario import Scenario, play
 from tests.tools.scenarios import SCENARIOS
 from tests.tools.stages import our_stage
@@ -16,6 +16,10 @@ def test_a_tool_prints_what_is_on_file(scenario: Scenario, tmp_path: Path) -> No
     with our_stage(tmp_path) as stage:
         said = play(scenario, stage, run_ours, is_ours=True)
     assert "".join(one.text() for one in said) == golden_path(scenario).read_text()
+
+
+def test_every_tool_that_apache_has_is_compared() -> None:
+    assert {one.tool for one in SCENARIOS} == set(APACHES)
 
 
 def test_every_file_belongs_to_a_scenario() -> None:

@@ -31,9 +31,13 @@ def main() -> None:
     disk = RealDisk()
     while True:
         reply = answer(work.get(), disk)
-        replies.write(LENGTH.pack(len(reply)))
-        replies.write(reply)
-        replies.flush()
+        try:
+            replies.write(LENGTH.pack(len(reply)))
+            replies.write(reply)
+            replies.flush()
+        except BrokenPipeError:
+            # Its broker died while it worked, and the thread that would have seen it has not come to it yet.
+            os._exit(0)
 
 
 def answer(request: bytes, disk: Disk) -> bytes:

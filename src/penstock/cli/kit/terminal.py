@@ -56,6 +56,7 @@ class Progress:
         if self._width:
             self._stream.write("\r" + " " * self._width + "\r")
             self._stream.flush()
+            self._width = 0
 
     def _draw(self) -> None:
         self._drawn = time.monotonic()

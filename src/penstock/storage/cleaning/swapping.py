@@ -1,6 +1,6 @@
 """New segments in the place of those they were made from.
 
-In four steps, with the directory synced after each: a crash between two of them, or a power cut that keeps only some of
+In three steps, with the directory synced after each: a crash between two of them, or a power cut that keeps only some of
 a step's renames, leaves files that `loading` settles to the old segments or to the new one, never to a mixture.
 """
 
