@@ -56,6 +56,23 @@ DIFFERENCES = (
     ("`consumer-groups`", "warnings and hints on stdout", "on stderr"),
     ("`transactions`", "connection flags stand before the command", "behind it, too"),
     ("`transactions`", "an unknown broker or partition is waited for", "refused at once"),
+    ("`console-producer`", "lines are text, written as UTF-8", "lines are bytes"),
+    ("`console-producer`", "a record that could not be sent is logged, exit code 0", "one line, exit code 1"),
+    ("`console-producer --line-reader`", "any class", "LineMessageReader"),
+    ("`console-consumer`", "errors of the consumer end it with exit code 0", "1"),
+    ("`console-consumer`", "ByteArrayDeserializer prints a Java reference", "the bytes"),
+    ("`console-consumer --formatter`", "any class", "those that come with Kafka; no ListDeserializer"),
+    ("`producer-perf-test --throughput 0`", "hangs", "refused"),
+    (
+        "`producer-perf-test`",
+        "records that failed are printed, exit code 0",
+        "exit code 1; Ctrl-C prints the summary so far",
+    ),
+    ("tools that measure, `--print-metrics`", "all metrics of Java's clients", "those that ours have"),
+    ("`consumer-perf-test`", "counts the whole last poll", "ends at `--num-records`"),
+    ("`end-to-end-latency`", "sets `fetch.max.wait.ms=0`, and leaves a group behind", "neither"),
+    ("`verifiable-consumer`", "counts the whole last poll", "ends at `--max-messages`"),
+    ("`verifiable-producer`", "`message` is a Java exception's", "our own text"),
 )
 """The tool, what Apache's does, what ours does."""
 

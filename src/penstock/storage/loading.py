@@ -174,10 +174,10 @@ def _load_segments(opening: Opening, epochs: LeaderEpochs) -> list[Segment]:
         is_unflushed = not state.was_clean and (not later or later[0].base_offset >= state.recovery_point)
         if not is_unflushed and _is_trusted(opening, segment, is_last=not later):
             continue
-        # What was not flushed yet was not compacted either.
+        # What was not flushed yet was not compacted either; not by us, but another broker may have left this log.
         may_have_gaps = opening.config.is_compacted or not is_unflushed
         cut = _recover(opening, segments[:number], segment, epochs, may_have_gaps=may_have_gaps)
-        if cut is None and later and is_unflushed:
+        if cut is None and later and not may_have_gaps:
             cut = _hole(opening, segment, later)
         if cut is not None:
             for each in later:
