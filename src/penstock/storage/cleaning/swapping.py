@@ -1,7 +1,7 @@
 """New segments in the place of those they were made from.
 
-In three steps, with the directory synced after each: a crash between two of them, or a power cut that keeps only some of
-a step's renames, leaves files that `loading` settles to the old segments or to the new one, never to a mixture.
+In three steps, with the directory synced after each: a crash between two of them, or a power cut that keeps only some
+of a step's renames, leaves files that `loading` settles to the old segments or to the new one, never to a mixture.
 """
 
 from penstock.storage.cleaning.cleaner import CleanedGroup
