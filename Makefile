@@ -50,6 +50,7 @@ bench: $(STAMP)
 	$(BIN)/python -m benchmarks.log --json benchmarks/results/log.json
 	$(BIN)/python -m benchmarks.groups --json benchmarks/results/groups.json
 	$(BIN)/python -m benchmarks.transactions --json benchmarks/results/transactions.json
+	$(BIN)/python -m benchmarks.compaction --json benchmarks/results/compaction.json
 	$(BIN)/python -m benchmarks.clients --json benchmarks/results/clients.json
 	$(BIN)/python -m benchmarks.spark --json benchmarks/results/spark.json
 	$(BIN)/python -m benchmarks.broker --json benchmarks/results/broker.json --plot benchmarks/results/broker.svg

@@ -97,6 +97,16 @@ def test_an_interrupted_change_is_announced(capsys: pytest.CaptureFixture[str]) 
     )
 
 
+def test_a_change_that_was_made_before_an_interrupt_is_announced(capsys: pytest.CaptureFixture[str]) -> None:
+    def run() -> int:
+        with changing("topic orders was being created"):
+            pass
+        raise KeyboardInterrupt
+
+    assert guarded(run) == 130
+    assert capsys.readouterr().err == "penstock: interrupted after this was done: topic orders was being created\n"
+
+
 def test_a_reader_that_goes_away_is_no_error() -> None:
     script = "from penstock.cli.main import main; import sys; sys.exit(main(['--help']))"
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE)

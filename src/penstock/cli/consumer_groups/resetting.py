@@ -11,7 +11,7 @@ from penstock.cli.consumer_groups.plan_file import Offsets, export_lines
 from penstock.cli.consumer_groups.scope import parse_scope
 from penstock.cli.consumer_groups.tables import UNPADDED, heading, line, widest
 from penstock.cli.consumer_groups.targets import Finder, Target
-from penstock.cli.kit.refusals import changing, warn
+from penstock.cli.kit.refusals import warn
 from penstock.client.admin import GroupState
 from penstock.client.blocking import Admin
 from penstock.client.errors import GroupNotFound
@@ -31,18 +31,25 @@ def reset_offsets(admin: Admin, arguments: argparse.Namespace, target: Target) -
     if plans and not arguments.export:
         print()
         print(heading(TITLE, widths))
-    for number, (group_id, offsets) in enumerate(plans.items()):
-        lines = (
-            export_lines(group_id, offsets, with_group=len(arguments.group) != 1)
-            if arguments.export
-            else _lines(group_id, offsets, widths)
-        )
-        # A group is on stdout once it is done; whoever interrupts the next one sees how far it went.
-        with changing(f"resetting the offsets of group '{group_id}', after {number} of {len(plans)} groups"):
+    done, group_id = 0, ""
+    try:
+        for group_id, offsets in plans.items():
+            lines = (
+                export_lines(group_id, offsets, with_group=len(arguments.group) != 1)
+                if arguments.export
+                else _lines(group_id, offsets, widths)
+            )
             if arguments.execute:
                 admin.alter_group_offsets(group_id, offsets, timeout_ms=arguments.timeout).raise_any()
             for one in lines:
                 print(one, flush=arguments.execute)
+            done += 1
+    except KeyboardInterrupt:
+        # A group is on stdout once it is done; around the whole loop, so that no moment between two is left out.
+        if not arguments.execute:
+            raise
+        what = f"resetting the offsets of group '{group_id}', after {done} of {len(plans)} groups"
+        raise KeyboardInterrupt(f"interrupted while {what}: it may or may not have been done") from None
     if arguments.export or not plans:
         print()
 

@@ -23,11 +23,19 @@ class WrongUsage(Refused):
     code = WRONG_USAGE
 
 
+_done: list[str] = []
+"""Changes that this tool has made."""
+
+
 @contextmanager
 def changing(what: str) -> Iterator[None]:
-    """Around a request that changes something: who interrupts it is told that it may have been carried out."""
+    """Around a request that changes something: who interrupts it is told that it may have been carried out.
+
+    Who interrupts the tool later, perhaps before it could say so, is told that it was.
+    """
     try:
         yield
+        _done.append(what)
     except KeyboardInterrupt as interrupt:
         # Who knows more about it, further in, has said so.
         text = str(interrupt) or f"interrupted while {what}: it may or may not have been done"
@@ -36,6 +44,7 @@ def changing(what: str) -> Iterator[None]:
 
 def guarded(run: Callable[[], int]) -> int:
     """The exit code of a tool, with one line on stderr in place of a traceback for what users run into."""
+    _done.clear()
     try:
         code = run()
         sys.stdout.flush()
@@ -44,7 +53,8 @@ def guarded(run: Callable[[], int]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except KeyboardInterrupt as interrupt:
-        return _end(str(interrupt) or "interrupted", INTERRUPTED)
+        after = f" after this was done: {_done[-1]}" if _done else ""
+        return _end(str(interrupt) or f"interrupted{after}", INTERRUPTED)
     except Refused as refusal:
         return _end(str(refusal), refusal.code)
     except Exception as error:
