@@ -150,6 +150,7 @@ def clean_many_keys() -> int:
         first_uncleanable=log.end_offset,
         now_ms=0,
         last_records={},
+        later_aborts=[],
         memory_bytes=134_217_728,
         load_factor=0.9,
         hash_key=os.urandom(16),

@@ -115,6 +115,7 @@ def clean(log: Log, files: OpenFiles) -> None:
         first_uncleanable=log.active.base_offset,
         now_ms=time.time_ns() // 1_000_000,
         last_records={one: LastRecord(*last) for one, last in log.producers.last_records().items()},
+        later_aborts=list(log.active.transactions.entries()),
         memory_bytes=134_217_728,
         load_factor=0.9,
         hash_key=bytes(16),

@@ -83,6 +83,7 @@ class Replay:
             first_uncleanable=given["firstUncleanableOffset"],
             now_ms=given["now"],
             last_records={one: LastRecord(*last) for one, last in log.producers.last_records().items()},
+            later_aborts=list(log.active.transactions.entries()),
             memory_bytes=given["offsetMapMemory"],
             load_factor=given["offsetMapLoadFactor"],
             hash_key=bytes(16),

@@ -68,6 +68,7 @@ class Machine:
             first_uncleanable=log.active.base_offset,
             now_ms=T0,
             last_records={one: LastRecord(*last) for one, last in log.producers.last_records().items()},
+            later_aborts=[],
             memory_bytes=24_000,
             load_factor=0.9,
             hash_key=bytes(16),

@@ -10,9 +10,8 @@ from penstock.broker.cleaning_figures import CleaningFigures, Pass
 from penstock.broker.flushing import Flushing
 from penstock.model.errors import KafkaStorageError
 from penstock.node.cleaning_task import TASK, encode
-from penstock.storage.cleaning.cleaner import CLEANED, Cleaned, Order, Source
+from penstock.storage.cleaning.cleaner import CLEANED, Cleaned, Order, order_for
 from penstock.storage.cleaning.dirty import DirtyPart, dirty_part
-from penstock.storage.cleaning.filtering import LastRecord
 from penstock.storage.cleaning.task import Faulty, Hindered, decode_cleaned, encode_order
 from penstock.storage.log import Log
 from penstock.storage.log_directory import LogDirectory
@@ -171,14 +170,10 @@ class LogCleaning:
         return is_whole
 
     def _order(self, log: Log, part: DirtyPart, now_ms: int, ending: str) -> Order:
-        return Order(
-            directory=log.directory,
-            config=log.config,
-            sources=[Source(one.base_offset, one.size, one.next_offset) for one in log.segments[:-1]],
-            first_dirty=part.first_dirty,
-            first_uncleanable=part.first_uncleanable,
+        return order_for(
+            log,
+            part,
             now_ms=now_ms,
-            last_records={one: LastRecord(*last) for one, last in log.producers.last_records().items()},
             memory_bytes=self._config["log.cleaner.dedupe.buffer.size"] // max(self._config["log.cleaner.threads"], 1),
             load_factor=self._config["log.cleaner.io.buffer.load.factor"],
             hash_key=self._world.entropy.random_bytes(HASH_KEY_BYTES),

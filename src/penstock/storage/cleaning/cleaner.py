@@ -8,8 +8,11 @@ from penstock.records import BatchView, CorruptBatch, iter_batches
 from penstock.records.batch import HEADER_SIZE
 from penstock.records.offset_map import offset_map
 from penstock.storage.aborted import aborted_between
+from penstock.storage.cleaning.dirty import DirtyPart
 from penstock.storage.cleaning.filtering import Counts, Filter, LastRecord
 from penstock.storage.cleaning.transactions import PassedTransactions
+from penstock.storage.formats import AbortedTransaction
+from penstock.storage.log import Log
 from penstock.storage.log_config import LogConfig
 from penstock.storage.open_files import OpenFiles
 from penstock.storage.segment import MAX_RELATIVE_OFFSET, Segment
@@ -43,12 +46,41 @@ class Order:
     now_ms: int
     last_records: dict[int, LastRecord]
     """By producer."""
+    later_aborts: Sequence[AbortedTransaction]
+    """Transactions whose marker lies in the active segment; what they wrote may lie in others."""
     memory_bytes: int
     load_factor: float
     hash_key: bytes
     """Sixteen bytes that nobody can guess."""
     ending: str = CLEANED
     """Of the files that are written; each pass has its own, so that one which outlives its broker harms no other."""
+
+
+def order_for(
+    log: Log,
+    part: DirtyPart,
+    *,
+    now_ms: int,
+    memory_bytes: int,
+    load_factor: float,
+    hash_key: bytes,
+    ending: str = CLEANED,
+) -> Order:
+    """An order to clean the dirty part of a log, as it is now."""
+    return Order(
+        directory=log.directory,
+        config=log.config,
+        sources=[Source(one.base_offset, one.size, one.next_offset) for one in log.segments[:-1]],
+        first_dirty=part.first_dirty,
+        first_uncleanable=part.first_uncleanable,
+        now_ms=now_ms,
+        last_records={one: LastRecord(*last) for one, last in log.producers.last_records().items()},
+        later_aborts=list(log.active.transactions.entries()),
+        memory_bytes=memory_bytes,
+        load_factor=load_factor,
+        hash_key=hash_key,
+        ending=ending,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +142,7 @@ class Cleaner:
         """Note the last offset of every key in the dirty part, as far as there is memory for it."""
         start, end = self._order.first_dirty, self._order.first_uncleanable
         passed = PassedTransactions()
-        passed.expect(aborted_between(self._segments, start, end))
+        passed.expect(self._aborted(start, end))
         dirty = self._between(start, end)
         for segment, following in zip(dirty, [*dirty[1:], None]):
             for batch in _batches(segment, self._pause, segment.offset_index.lookup(start).position):
@@ -135,6 +167,11 @@ class Cleaner:
 
     def _advance(self, offset: int) -> None:
         self._offsets.latest_offset = max(self._offsets.latest_offset, offset)
+
+    def _aborted(self, start: int, end: int) -> list[AbortedTransaction]:
+        """Those with records in a range, wherever their markers are."""
+        later = [one for one in self._order.later_aborts if one.first_offset < end]
+        return [*aborted_between(self._segments, start, end), *later]
 
     def _between(self, start: int, end: int) -> list[Segment]:
         """The segments with offsets in a range."""
@@ -175,7 +212,7 @@ class Cleaner:
         before = len(rules.transactions.kept_aborts)
         for source, following in zip(sources, [*sources[1:], None]):
             upper = source.next_offset if following is None else following.base_offset
-            rules.transactions.expect(aborted_between(self._segments, source.base_offset, upper))
+            rules.transactions.expect(self._aborted(source.base_offset, upper))
             for batch in _batches(source, self._pause):
                 kept = rules.apply(batch)
                 if kept is not None:

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from penstock.records import RecordsError
 from penstock.storage.cleaning.cleaner import Cleaned, CleanedGroup, Cleaner, Order, Pause, Source
 from penstock.storage.cleaning.filtering import Counts, LastRecord
+from penstock.storage.formats import AbortedTransaction
 from penstock.storage.log_config import LogConfig
 from penstock.world.disk import Disk
 
@@ -29,6 +30,7 @@ def decode_order(data: bytes) -> Order:
     fields = json.loads(data)
     fields["config"] = LogConfig(**fields["config"])
     fields["sources"] = [Source(*source) for source in fields["sources"]]
+    fields["later_aborts"] = [AbortedTransaction(**aborted) for aborted in fields["later_aborts"]]
     fields["hash_key"] = bytes.fromhex(fields["hash_key"])
     fields["last_records"] = {
         producer_id: LastRecord(data_offset, epoch) for producer_id, data_offset, epoch in fields["last_records"]
