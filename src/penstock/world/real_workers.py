@@ -78,8 +78,12 @@ class RealWorkers:
 async def _exchange(worker: Process, request: bytes) -> bytes:
     assert worker.stdin is not None
     assert worker.stdout is not None
-    worker.stdin.write(LENGTH.pack(len(request)))
-    worker.stdin.write(request)
+    try:
+        worker.stdin.write(LENGTH.pack(len(request)))
+        worker.stdin.write(request)
+    except RuntimeError as error:
+        # So uvloop says that one which had nothing to do has died, before its end is known.
+        raise BrokenPipeError(str(error)) from error
     await worker.stdin.drain()
     (size,) = LENGTH.unpack(await worker.stdout.readexactly(LENGTH.size))
     return await worker.stdout.readexactly(size)

@@ -112,6 +112,25 @@ def test_after_a_worker_died_the_next_run_works(loop: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("loop", LOOPS)
+def test_a_worker_that_dies_just_before_its_next_task_is_a_worker_error_at_most(loop: str) -> None:
+    async def main() -> None:
+        workers = RealWorkers()
+        for number in range(20):
+            pid = int(await workers.run(f"{TASKS}:process_id", b""))
+            os.kill(pid, 9)
+            # Its death is noticed in several steps, and the task may come between any two.
+            await asyncio.sleep(number * 0.000_2)
+            try:
+                assert await workers.run(f"{TASKS}:reverse", b"ab") == b"ba"
+            except WorkerError as error:
+                told = str(error)
+                assert "died" in told
+        await workers.close()
+
+    run_on(loop, main())
+
+
+@pytest.mark.parametrize("loop", LOOPS)
 def test_a_cancelled_task_ends_its_worker(loop: str, tmp_path: Path) -> None:
     async def main() -> None:
         workers = RealWorkers()
