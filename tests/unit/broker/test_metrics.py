@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 
 from penstock.broker.broker import Broker
+from penstock.broker.cleaning_figures import CleaningFigures, Pass, register_cleaning_gauges
 from penstock.broker.dispatch import Dispatcher
 from penstock.broker.gauges import (
     RUNNING,
@@ -350,6 +351,27 @@ def test_groups_and_offsets_are_counted(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+def test_the_gauges_of_cleaning_tell_of_the_last_pass_and_of_what_is_left_alone() -> None:
+    registry, figures = Registry(), CleaningFigures()
+    register_cleaning_gauges(registry, "/data", figures, lambda: 5_000)
+    figures.note_round(now_ms=4_000, max_ratio=0.25, delay_ms=7_500)
+    figures.note_pass(Pass(seconds=2.5, bytes_read=1_000, bytes_kept=400, utilization=0.5))
+    figures.uncleanable["orders", 0] = 123
+    values = {reading.family.rpartition("name=")[2]: reading.attributes["Value"] for reading in registry.collect()}
+    assert values == {
+        "cleaner-recopy-percent": 40,
+        "max-clean-time-secs": 2,
+        "max-compaction-delay-secs": 7,
+        "max-buffer-utilization-percent": 50,
+        "DeadThreadCount": 0,
+        "bytes-cleaned": 1_000,
+        "max-dirty-percent": 25,
+        "time-since-last-run-ms": 1_000,
+        "uncleanable-partitions-count": 1,
+        "uncleanable-bytes": 123,
+    }
+
+
 # The page
 
 
@@ -358,6 +380,7 @@ def test_the_page_of_metrics_names_all_of_them_and_no_others() -> None:
     metrics = BrokerMetrics(registry, now_ms=0)
     register_broker_gauges(registry, View())
     register_group_gauges(registry, coordinator_of(GroupSettings(), RealClock()), GroupCounts())
+    register_cleaning_gauges(registry, "/data", CleaningFigures(), lambda: 0)
     for counter in TOPIC_METERS:
         setattr(metrics.topic("t"), counter, 1)
     metrics.apis[ApiKey.PRODUCE].record(9, 10, 1_000, None)
