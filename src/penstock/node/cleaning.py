@@ -103,6 +103,8 @@ class LogCleaning:
         ending = f".{self._world.entropy.random_bytes(NONCE_BYTES).hex()}{CLEANED}"
         try:
             await self._pass(candidate, now_ms, ending)
+            # There may be more to do; what failed is not tried again before the next round.
+            self._freed.set()
         except Faulty as error:
             self._figures.uncleanable[key] = log.size
             logger.error("uncleanable log=%s reason=%r; it is left as it is until a restart", log.directory, str(error))
@@ -113,7 +115,6 @@ class LogCleaning:
             log.go_offline(error)
         finally:
             del self._under_way[key]
-            self._freed.set()
 
     async def _pass(self, candidate: Candidate, now_ms: int, ending: str) -> None:
         key, log, part = candidate

@@ -13,8 +13,6 @@ from typing import Final
 from penstock.cli.doctor.findings import Finding, note, ok, risk
 
 ENOUGH_FILES: Final = 10_000
-FILES_PER_SEGMENT: Final = 3
-RESERVED_FILES: Final = 256
 LEAST_FREE_SHARE: Final = 0.10
 LEAST_FREE_BYTES: Final = 1 << 30
 NETWORK_FILE_SYSTEMS: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs", "glusterfs", "ceph"})
@@ -35,6 +33,8 @@ def check_machine(data_directory: str, listen: tuple[str, int]) -> Iterator[Find
 
 
 def check_open_files(data_directory: str) -> Iterator[Finding]:
+    from penstock.node.limits import FILES_PER_SEGMENT, RESERVED_FILES
+
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     segments = sum(1 for _ in Path(data_directory).glob("*/*.log"))
     wanted = max(segments * FILES_PER_SEGMENT + RESERVED_FILES, ENOUGH_FILES)
