@@ -276,11 +276,6 @@ def _restore_producers(opening: Opening, log: Log, snapshots: ProducerSnapshots)
             log.producers.end_offset = offset
             snapshots.take(log.producers)
         return
-    if not opening.state.was_clean:
-        # A snapshot keeps the last batch of each producer only, and who lost its answers in a crash repeats several:
-        # they are read again, so that they are known for what they are.
-        for offset in [one for one in snapshots.offsets if one > log.segments[-1].base_offset]:
-            snapshots.remove(offset)
     replay_producers(
         log.segments,
         log.producers,

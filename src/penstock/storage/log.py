@@ -5,7 +5,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 
 from penstock.model.buffers import Buffer
-from penstock.model.errors import KafkaStorageError, OffsetOutOfRange, RecordListTooLarge
+from penstock.model.errors import KafkaStorageError, OffsetOutOfRange, OutOfOrderSequenceNumber, RecordListTooLarge
 from penstock.records import BatchView, patch_header, patch_in_place
 from penstock.records.batch import LENGTH_OVERHEAD
 from penstock.storage.aborted import aborted_between, end_of_read
@@ -18,6 +18,7 @@ from penstock.storage.outcomes import Appended, FlushDue, FoundRecord, PlainBatc
 from penstock.storage.producer_snapshots import ProducerSnapshots
 from penstock.storage.producers import NO_PRODUCER, AppendedBatch, EndMarker, Origin, Producers, TransactionEnd
 from penstock.storage.reading import READ_ERRORS, Reading
+from penstock.storage.recall import recall_batches
 from penstock.storage.replay import end_marker, marker_batch, note_end, note_producer, replay_producers
 from penstock.storage.segment import Segment
 from penstock.world.disk import Disk, FileRange
@@ -180,8 +181,18 @@ class Log:
             return None
         sequences = (batch.producer_id, batch.producer_epoch, batch.base_sequence, batch.last_sequence)
         repeated = self.producers.duplicate_of(*sequences)
-        if repeated is None:
+        if repeated is not None:
+            return repeated
+        try:
             self.producers.check_data(*sequences, is_transactional=batch.is_transactional)
+        except OutOfOrderSequenceNumber:
+            if not self.producers.may_have_forgotten(batch.producer_id, batch.producer_epoch, batch.last_sequence):
+                raise
+            with self._reading:
+                recall_batches(self._segments, self.producers, batch.producer_id)
+            repeated = self.producers.duplicate_of(*sequences)
+            if repeated is None:
+                raise
         return repeated
 
     def _note_abort(self, aborted: AbortedTransaction | None) -> None:

@@ -56,6 +56,8 @@ class Producer:
     coordinator_epoch: int = NO_COORDINATOR_EPOCH
     last_timestamp_ms: int = -1
     transaction_start: int | None = None
+    is_from_snapshot: bool = False
+    """Whether batches before the ones that are remembered may matter still: a snapshot keeps the last one only."""
 
     @property
     def last_sequence(self) -> int:
@@ -127,6 +129,13 @@ class Producers:
             if one.last_sequence == last and one.first_sequence == first:
                 return one
         return None
+
+    def may_have_forgotten(self, producer_id: int, epoch: int, last: int) -> bool:
+        """Whether a batch that is out of order may be an older one than those that are remembered."""
+        known = self._producers.get(producer_id)
+        if known is None or known.epoch != epoch or not known.is_from_snapshot or not known.batches:
+            return False
+        return len(known.batches) < REMEMBERED_BATCHES and _is_older(last, known.batches[0].first_sequence)
 
     def check_data(self, producer_id: int, epoch: int, first: int, last: int, *, is_transactional: bool) -> None:
         """Raise unless a client's batch may follow what is known of its producer."""
@@ -298,6 +307,7 @@ def _as_entry(producer_id: int, producer: Producer) -> ProducerEntry:
 
 def _as_producer(entry: ProducerEntry) -> Producer:
     producer = Producer(entry.epoch, coordinator_epoch=entry.coordinator_epoch, last_timestamp_ms=entry.timestamp_ms)
+    producer.is_from_snapshot = True
     if entry.last_offset >= 0:
         batch = AppendedBatch(entry.last_sequence, entry.last_offset, entry.offset_delta, entry.timestamp_ms)
         producer.batches.append(batch)

@@ -12,6 +12,7 @@ from penstock.model.errors import (
     OutOfOrderSequenceNumber,
     TransactionCoordinatorFenced,
 )
+from penstock.storage.loading import LogState
 from penstock.storage.log import Log
 from penstock.storage.log_config import LogConfig
 from penstock.storage.producers import AppendedBatch, EndMarker, Origin, Producer, Producers, java_order
@@ -291,6 +292,60 @@ def test_all_batches_that_were_under_way_in_a_crash_are_known_after_it(tmp_path:
     for _ in range(2):
         log = opened(tmp_path / "t-0", LogConfig(), state=killed(log))
         assert [sender(log)(sequence) for sequence in range(4)] == [(offset, True) for offset in range(4)]
+
+
+@pytest.mark.parametrize("how", [killed, clean])
+@pytest.mark.parametrize("rolled_after", [1, 2, 3, 4])
+def test_they_are_known_too_when_a_segment_or_the_broker_ended_among_them(
+    tmp_path: Path, how: Callable[[Log], LogState], rolled_after: int
+) -> None:
+    log = opened(tmp_path / "t-0", LogConfig())
+    for sequence in range(4):
+        sender(log)(sequence)
+        sender(log, 8)(sequence)
+        if sequence + 1 == rolled_after:
+            log.roll(log.end_offset, T0)
+    if how is clean:
+        log.close()
+    again = opened(tmp_path / "t-0", LogConfig(), state=how(log))
+    assert [sender(again)(sequence) for sequence in range(4)] == [(2 * sequence, True) for sequence in range(4)]
+    assert [sender(again, 8)(sequence) for sequence in range(5)] == [
+        *((2 * sequence + 1, True) for sequence in range(4)),
+        (8, False),
+    ]
+
+
+def test_after_a_restart_too_no_more_than_five_batches_are_recalled(tmp_path: Path) -> None:
+    log = opened(tmp_path / "t-0", LogConfig())
+    for sequence in range(8):
+        sender(log)(sequence)
+    log.close()
+    again = opened(tmp_path / "t-0", LogConfig(), state=clean(log))
+    assert sender(again)(3) == (3, True)
+    with pytest.raises(DuplicateSequenceNumber):
+        sender(again)(2)
+
+
+def test_what_was_never_written_is_not_recalled(tmp_path: Path) -> None:
+    log = opened(tmp_path / "t-0", LogConfig())
+    for sequence in (1, 2, 3):
+        sender(log)(sequence)
+    log.close()
+    again = opened(tmp_path / "t-0", LogConfig(), state=clean(log))
+    with pytest.raises(OutOfOrderSequenceNumber):
+        sender(again)(0)
+    assert again.end_offset == 3
+
+
+def test_another_epochs_batches_are_not_recalled(tmp_path: Path) -> None:
+    log = opened(tmp_path / "t-0", LogConfig())
+    sender(log)(0, count=3)
+    sender(log)(0, epoch=1, count=3)
+    log.close()
+    again = opened(tmp_path / "t-0", LogConfig(), state=clean(log))
+    with pytest.raises(OutOfOrderSequenceNumber):
+        sender(again)(1, epoch=1)
+    assert sender(again)(0, epoch=1, count=3) == (3, True)
 
 
 def test_snapshots_list_producers_as_a_java_map_does() -> None:
