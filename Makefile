@@ -24,7 +24,7 @@ demo: $(STAMP)
 tour: $(STAMP)
 	$(BIN)/python examples/tour.py
 
-test: lint
+test: $(STAMP)
 	$(BIN)/python -m tests.run
 
 sim: $(STAMP)

@@ -1,6 +1,6 @@
-"""Runs every folder of tests within its budget of minutes; `python -m tests.run [FOLDER ...]`.
+"""Runs lint and every folder of tests within its budget of minutes; `python -m tests.run [FOLDER ...]`.
 
-Two at a time, one for each of two cores, in two lanes that take about as long.
+Two at a time, one for each of two cores, the longest first, so that both cores have work until the end.
 """
 
 import subprocess
@@ -9,55 +9,110 @@ import threading
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
-FIRST_LANE_MINUTES = {"tidy": 1, "unit": 4, "oracle": 2, "scenarios": 1, "spark": 16}
-SECOND_LANE_MINUTES = {"integration": 11, "tools": 5, "testing": 4, "chaos": 7, "property": 6, "simulation": 8}
-BUDGET_MINUTES = {**FIRST_LANE_MINUTES, **SECOND_LANE_MINUTES}
-"""Bounds, not estimates: on two idle cores the whole takes less than the 20 minutes that it may."""
+ROOT = Path(__file__).parent
+WORKERS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A folder of tests, or those of its files that a pattern names."""
+
+    folder: str
+    seconds: int
+    """About what it takes beside another part: decides who starts first, nothing else."""
+    budget_minutes: int
+    """A bound, not an estimate: who takes longer fails."""
+    pattern: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{self.folder}/{self.pattern}" if self.pattern else self.folder
+
+    @property
+    def command(self) -> list[str]:
+        if self.folder == LINT:
+            return ["make", "lint"]
+        paths = [ROOT / self.folder] if not self.pattern else sorted((ROOT / self.folder).glob(self.pattern))
+        return [sys.executable, "-m", "pytest", "-q", *map(str, paths)]
+
+
+LINT = "lint"
+PARTS = (
+    Part(LINT, 90, 5),
+    Part("tidy", 10, 1),
+    Part("unit", 80, 4),
+    Part("oracle", 40, 2),
+    Part("scenarios", 10, 1),
+    Part("property", 150, 6),
+    Part("simulation", 200, 8),
+    Part("chaos", 220, 7),
+    Part("tools", 115, 5),
+    Part("testing", 100, 4),
+    # The longest are cut, so that none is left alone at the end; the others would only start more brokers and Sparks.
+    Part("integration", 200, 6, "test_[a-f]*.py"),
+    Part("integration", 200, 6, "test_[g-z]*.py"),
+    Part("spark", 250, 8, "test_[a-r]*.py"),
+    Part("spark", 250, 8, "test_s*.py"),
+)
 
 OTHER_FOLDERS = ("clients", "data", "fuzz", "interop")
 """Not part of `make test`: `make interop` needs npm, Debian's packages and Maven; `make fuzz` has no end."""
 
-ROOT = Path(__file__).parent
 _printing = threading.Lock()
 
 
 def main() -> int:
-    folders = {path.name for path in ROOT.iterdir() if path.is_dir() and not path.name.startswith("__")}
-    without_budget = sorted(folders - {*BUDGET_MINUTES, *OTHER_FOLDERS})
-    if without_budget:
-        print(f"tests/{without_budget[0]} has no budget: give it one in tests/run.py")
+    known = {part.folder for part in PARTS}
+    wanted = set(sys.argv[1:]) or known
+    problem = left_out() or "\n".join(f"there is no tests/{folder}" for folder in sorted(wanted - known))
+    if problem:
+        print(problem)
         return 1
-    wanted = sys.argv[1:] or list(BUDGET_MINUTES)
-    lanes = [[folder for folder in wanted if folder in lane] for lane in (FIRST_LANE_MINUTES, SECOND_LANE_MINUTES)]
-    with ThreadPoolExecutor(len(lanes)) as pool:
-        failed = [folder for failures in pool.map(run_all, lanes) for folder in failures]
+    parts = sorted((part for part in PARTS if part.folder in wanted), key=lambda part: -part.seconds)
+    with ThreadPoolExecutor(WORKERS) as pool:
+        failed = [part.name for part, is_well in zip(parts, pool.map(run, parts)) if not is_well]
     if failed:
         print(f"FAILED: {', '.join(failed)}")
         return 1
     return 0
 
 
-def run_all(folders: Iterable[str]) -> list[str]:
-    """Those that failed."""
-    return [folder for folder in folders if not run(folder)]
+def left_out() -> str:
+    """What no part would run, or two would."""
+    folders = {path.name for path in ROOT.iterdir() if path.is_dir() and not path.name.startswith("__")}
+    for folder in sorted(folders - {*OTHER_FOLDERS}):
+        patterns = [part.pattern for part in PARTS if part.folder == folder]
+        if not patterns:
+            return f"tests/{folder} has no budget: give it one in tests/run.py"
+        if patterns != [""]:
+            for path in sorted((ROOT / folder).rglob("test_*.py")):
+                if not is_in_one(path.relative_to(ROOT / folder), patterns):
+                    return f"{path.relative_to(ROOT.parent)} must be in one part of tests/{folder} in tests/run.py"
+    return ""
 
 
-def run(folder: str) -> bool:
-    budget = BUDGET_MINUTES[folder]
+def is_in_one(file: Path, patterns: Iterable[str]) -> bool:
+    # A pattern is one of names: what lies in a folder below would be found by none.
+    return len(file.parts) == 1 and sum(file.match(pattern) for pattern in patterns) == 1
+
+
+def run(part: Part) -> bool:
     start = time.monotonic()
-    command = [sys.executable, "-m", "pytest", "-q", str(ROOT / folder)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    process = subprocess.Popen(
+        part.command, cwd=ROOT.parent, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
     try:
-        output, _ = process.communicate(timeout=budget * 60)
+        output, _ = process.communicate(timeout=part.budget_minutes * 60)
     except subprocess.TimeoutExpired:
         process.kill()
         output, _ = process.communicate()
-        output += f"tests/{folder} did not finish within its budget of {budget} minutes\n"
+        output += f"{part.name} did not finish within its budget of {part.budget_minutes} minutes\n"
     with _printing:
-        print(f"== {folder} (at most {budget} min)\n{output}", end="")
-        print(f"== {folder} took {time.monotonic() - start:.0f} s", flush=True)
+        print(f"== {part.name} (at most {part.budget_minutes} min)\n{output}", end="")
+        print(f"== {part.name} took {time.monotonic() - start:.0f} s", flush=True)
     return process.returncode == 0
 
 

@@ -59,7 +59,7 @@ def test_bytes_equal_kios_in_both_directions(cls: type[Any], name: str, kind: En
 def test_no_message_of_a_public_api_is_left_out() -> None:
     from kio.schema.index import api_key_map
 
-    quorum_only = {52, 53, 54, 59, 70, 73, 80, 81, 82}
+    quorum_only = {52, 53, 54, 59, 70, 80, 81, 82}
     assert {int(key) for key in ApiKey if not key.is_private} == set(api_key_map) - quorum_only
 
 

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from penstock.broker.broker_config import BrokerConfig, log_config
 from penstock.broker.delayed import DelayedOperations
@@ -18,12 +18,13 @@ from penstock.broker.settings import Identity, broker_settings
 from penstock.broker.transaction_coordinator import TransactionCoordinator
 from penstock.metadata.delta import Delta
 from penstock.metadata.image import BROKER, GROUP, TOPIC, Image, Resource
-from penstock.model.errors import NotLeaderOrFollower, UnknownTopicId, UnknownTopicOrPartition
+from penstock.model.errors import KafkaStorageError, NotLeaderOrFollower, UnknownTopicId, UnknownTopicOrPartition
 from penstock.model.hashes import uuid_to_text
 from penstock.model.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from penstock.protocol.declare import NO_UUID
 from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from penstock.storage.log_config import LogConfig
+from penstock.storage.log_directories import LogDirectories
 from penstock.storage.log_directory import LogDirectory
 from penstock.world.world import World
 
@@ -38,13 +39,32 @@ class Controller(Protocol):
         ...
 
 
+class MovingReplica(NamedTuple):
+    """The copy of a replica that will take its place, as far as it is made."""
+
+    partition: Partition
+    target: LogDirectory
+    size: int
+    end_offset: int
+
+
+class ReplicaMoves(Protocol):
+    """Whoever moves replicas between the directories of this broker."""
+
+    def want(self, partition: Partition, target: LogDirectory) -> None:
+        """Move a replica to a directory, or leave it there; OSError if that cannot be begun."""
+        ...
+
+    def under_way(self) -> list[MovingReplica]: ...
+
+
 class Broker:
     def __init__(
         self,
         world: World,
         identity: Identity,
         config: BrokerConfig,
-        logs: LogDirectory,
+        logs: LogDirectories,
         groups: GroupCoordinator,
         transactions: TransactionCoordinator,
         metrics: BrokerMetrics,
@@ -71,6 +91,8 @@ class Broker:
         self.producer_ids = ProducerIds(self._ask_for_producer_ids)
         self.delayed = DelayedOperations()
         self.fetch_sessions = FetchSessions(world.entropy.below, config["max.incremental.fetch.session.cache.slots"])
+        self.moves: ReplicaMoves | None = None
+        """There is nothing to move before the broker is up."""
         self.on_reconfigured: Callable[[BrokerConfig], None] = lambda _: None
 
     def load(self, image: Image) -> None:
@@ -145,8 +167,11 @@ class Broker:
 
     def partition(self, name: str, topic_id: bytes, index: int) -> Partition:
         """A replica that leads; whoever else is asked cannot answer for the partition."""
-        partition = self.topic(name, topic_id).partitions.get(index)
+        topic = self.topic(name, topic_id)
+        partition = topic.partitions.get(index)
         if partition is None:
+            if index in topic.offline:
+                raise KafkaStorageError(f"Partition {topic.name}-{index} is offline")
             raise UnknownTopicOrPartition("This server does not host this topic-partition.")
         if not partition.is_leader:
             raise NotLeaderOrFollower("This server is not the leader for that topic-partition.")

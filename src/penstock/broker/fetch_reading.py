@@ -15,6 +15,7 @@ from penstock.metadata.image import PartitionState
 from penstock.model.errors import (
     ErrorCode,
     KafkaError,
+    KafkaStorageError,
     NotLeaderOrFollower,
     OffsetOutOfRange,
     UnknownLeaderEpoch,
@@ -220,6 +221,8 @@ def find_partition(wanted: WantedPartition, broker: Broker) -> Partition:
     hosted = broker.replicas.by_name(wanted.topic)
     partition = None if hosted is None else hosted.partitions.get(wanted.index)
     if partition is None:
+        if hosted is not None and wanted.index in hosted.offline:
+            raise KafkaStorageError(f"Partition {hosted.name}-{wanted.index} is offline")
         if _state_of(wanted, broker) is not None:
             raise NotLeaderOrFollower("This server does not have this topic-partition.")
         raise UnknownTopicOrPartition("This server does not host this topic-partition.")

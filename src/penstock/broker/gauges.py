@@ -29,6 +29,8 @@ class PartitionFigures:
     in_sync_replicas: int
     min_in_sync_replicas: int
     log_size: int
+    retention_bytes: int
+    """What its log may grow to; none of 0 or below."""
     segments: int
     log_start_offset: int
     log_end_offset: int
@@ -48,6 +50,11 @@ class PartitionFigures:
     def is_at_min_isr(self) -> bool:
         return self.is_leader and self.in_sync_replicas == self.min_in_sync_replicas
 
+    @property
+    def retention_size_percent(self) -> int:
+        """How full the log is; 0 where it has no limit."""
+        return 100 * self.log_size // self.retention_bytes if self.retention_bytes > 0 else 0
+
 
 @dataclass(frozen=True, slots=True)
 class BrokerFigures:
@@ -57,6 +64,8 @@ class BrokerFigures:
     cluster_id: str
     offline_replicas: int = 0
     offline_log_directories: int = 0
+    log_directories: Mapping[str, bool] = field(default_factory=dict)
+    """Each with whether it is offline."""
     delayed_operations: Mapping[str, int] = field(default_factory=dict)
     """Requests that wait, by Kafka's name of the operation: Produce, Fetch, DeleteRecords, ..."""
     fetch_sessions: int = 0
@@ -104,6 +113,9 @@ def _broker(figures: BrokerFigures) -> Iterator[Reading]:
     yield _gauge("kafka.server:type=KafkaServer,name=ClusterId", figures.cluster_id)
     yield _gauge(f"{_REPLICAS}OfflineReplicaCount", figures.offline_replicas)
     yield _gauge("kafka.log:type=LogManager,name=OfflineLogDirectoryCount", figures.offline_log_directories)
+    for directory, is_offline in figures.log_directories.items():
+        tags = {"logDirectory": directory}
+        yield _gauge("kafka.log:type=LogManager,name=LogDirectoryOffline", int(is_offline), tags)
     for operation, waiting in figures.delayed_operations.items():
         tags = {"delayedOperation": operation}
         yield _gauge(f"{_PURGATORY}PurgatorySize", waiting, tags)
@@ -170,6 +182,7 @@ def _partition(figures: PartitionFigures) -> Iterator[Reading]:
     yield _gauge(f"{_LOG}NumLogSegments", figures.segments, tags)
     yield _gauge(f"{_LOG}LogStartOffset", figures.log_start_offset, tags)
     yield _gauge(f"{_LOG}LogEndOffset", figures.log_end_offset, tags)
+    yield _gauge(f"{_LOG}RetentionSizeInPercent", figures.retention_size_percent, tags)
 
 
 def _gauge(family: str, value: Value, tags: Mapping[str, str] = NO_TAGS) -> Reading:

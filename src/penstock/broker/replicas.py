@@ -3,7 +3,8 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from penstock.broker.partition import Partition
 from penstock.metadata.delta import Delta
@@ -13,10 +14,11 @@ from penstock.storage.checkpoint import read_text, write_atomically
 from penstock.storage.loading import LogState
 from penstock.storage.log import Log
 from penstock.storage.log_config import LogConfig
+from penstock.storage.log_directories import LogDirectories
 from penstock.storage.log_directory import LogDirectory
 from penstock.storage.recovery import Cut, Progress
 from penstock.world.clock import Clock, Entropy
-from penstock.world.disk import AsyncDisk, Disk
+from penstock.world.disk import AsyncDisk, Disk, is_gone
 
 logger = logging.getLogger(__name__)
 
@@ -31,15 +33,24 @@ class HostedTopic:
 
     name: str
     topic_id: bytes
-    partitions: dict[int, Partition]
     config: LogConfig
+    partitions: dict[int, Partition] = field(default_factory=dict)
+    offline: set[int] = field(default_factory=set)
+    """Partitions that are in a directory which has failed or is not there."""
+
+
+class Place(NamedTuple):
+    """Where the log of a partition lies, and how far it can be trusted."""
+
+    directory: LogDirectory
+    state: LogState
 
 
 class Replicas:
     def __init__(
         self,
         disk: Disk,
-        logs: LogDirectory,
+        logs: LogDirectories,
         clock: Clock,
         entropy: Entropy,
         *,
@@ -56,6 +67,10 @@ class Replicas:
         self._by_id: dict[bytes, HostedTopic] = {}
         self._retired: list[tuple[str, int]] = []
         self._unsynced_ids: dict[Partition, None] = {}
+        self._placed: dict[Partition, None] = {}
+        self._preferred: dict[tuple[str, int], LogDirectory] = {}
+        self.on_placed: Callable[[], None] = lambda: None
+        """Called when a replica got a directory of which the cluster may not know."""
         self.is_checkpoint_due = False
         """Whether a log begins later than the checkpoint says, by an order that was acknowledged."""
 
@@ -65,15 +80,59 @@ class Replicas:
     def by_id(self, topic_id: bytes) -> HostedTopic | None:
         return self._by_id.get(topic_id)
 
+    def topics(self) -> Iterable[HostedTopic]:
+        return self._by_id.values()
+
     def all(self) -> Iterable[Partition]:
         return (partition for topic in self._by_name.values() for partition in topic.partitions.values())
 
     def open_existing(
-        self, topic: TopicState, states: Mapping[int, LogState], progress: Progress = lambda _: None
+        self, topic: TopicState, places: Mapping[int, Place], progress: Progress = lambda _: None
     ) -> None:
         """Open the logs of a topic at start; a state that recovery left stands for the checkpoints'."""
-        for index, state in sorted(states.items()):
-            self._host(topic, index, state, progress)
+        for index, place in sorted(places.items()):
+            if place.directory.is_offline:
+                self.keep_offline(topic, index)
+                continue
+            try:
+                self._host(topic, index, place.state, place.directory, progress)
+            except OSError as error:
+                if not self._logs.are_several:
+                    raise
+                place.directory.fail(error)
+                self.keep_offline(topic, index)
+
+    def take_placed(self) -> list[Partition]:
+        """The replicas that got a directory since the last call, where there is a choice."""
+        placed, self._placed = self._placed, {}
+        return list(placed)
+
+    def place_again(self, partitions: list[Partition]) -> None:
+        """Nobody could be told of these."""
+        self._placed |= dict.fromkeys(partitions)
+
+    def note_placed(self, partition: Partition) -> None:
+        if self._logs.are_several:
+            self._placed[partition] = None
+            self.on_placed()
+
+    def prefer(self, topic: str, index: int, directory: LogDirectory) -> None:
+        """Where a replica is to be made that is not here yet."""
+        self._preferred[topic, index] = directory
+
+    def keep_offline(self, topic: TopicState, index: int) -> None:
+        """A partition's log is out of reach; whoever asks for it learns so."""
+        self._hosted(topic).offline.add(index)
+
+    def lose(self, directory: LogDirectory) -> int:
+        """A directory has failed, and with it the replicas there; how many."""
+        count = 0
+        for topic in self._by_id.values():
+            for index in [one for one in topic.partitions if (topic.name, one) in directory]:
+                topic.partitions.pop(index).remove()
+                topic.offline.add(index)
+                count += 1
+        return count
 
     async def follow(self, delta: Delta, image: Image) -> None:
         """Make this broker's logs what an image says, where a delta changed it; OSError keeps a partition away."""
@@ -121,31 +180,56 @@ class Replicas:
         if self._node_id not in state.replicas:
             return
         hosted = self._by_id.get(topic.topic_id)
+        if hosted is not None and state.index in hosted.offline:
+            return
         partition = None if hosted is None else hosted.partitions.get(state.index)
         if partition is None:
-            try:
-                partition = self._host(topic, state.index, LogState())
-            except OSError as error:
-                # It is in the metadata and will be made at the next start, if the disk lets it be.
-                logger.error("cannot make log=%s-%d reason=%r", topic.name, state.index, str(error))
-                return
-        partition.follow(state, self._node_id)
+            partition = self._make(topic, state.index)
+        if partition is not None:
+            partition.follow(state, self._node_id)
 
-    def _host(self, topic: TopicState, index: int, state: LogState, progress: Progress = lambda _: None) -> Partition:
+    def _make(self, topic: TopicState, index: int) -> Partition | None:
+        """A new log, in the directory that has the fewest; a directory that is gone is not tried again."""
+        while self._logs.online:
+            preferred = self._preferred.pop((topic.name, index), None)
+            is_usable = preferred is not None and not preferred.is_offline
+            directory = preferred if preferred is not None and is_usable else self._logs.for_new_log()
+            try:
+                return self._host(topic, index, LogState(), directory)
+            except OSError as error:
+                logger.error("cannot make log=%s-%d reason=%r", topic.name, index, str(error))
+                if not self._logs.are_several or not is_gone(error):
+                    # It is in the metadata and will be made at the next start, if the disk lets it be.
+                    return None
+                directory.fail(error)
+        self.keep_offline(topic, index)
+        return None
+
+    def _hosted(self, topic: TopicState) -> HostedTopic:
         hosted = self._by_id.get(topic.topic_id)
-        config = self._config_of(topic.name) if hosted is None else hosted.config
-        log, cuts = self._logs.open(topic.name, index, self._clock.now_ms(), state, progress, config)
+        if hosted is None:
+            hosted = HostedTopic(topic.name, topic.topic_id, self._config_of(topic.name))
+            self._by_id[topic.topic_id] = self._by_name[topic.name] = hosted
+        return hosted
+
+    def _host(
+        self,
+        topic: TopicState,
+        index: int,
+        state: LogState,
+        directory: LogDirectory,
+        progress: Progress = lambda _: None,
+    ) -> Partition:
+        hosted = self._hosted(topic)
+        log, cuts = directory.open(topic.name, index, self._clock.now_ms(), state, progress, hosted.config)
         report_cuts(cuts)
         partition = Partition(topic.name, topic.topic_id, index, log)
         if not log.end_offset or not self._disk.exists(f"{log.directory}/{METADATA_FILE}"):
             self._write_id(topic, log)
             partition.before_first_append = lambda: self._sync_id(partition)
             self._unsynced_ids[partition] = None
-        if hosted is None:
-            hosted = self._by_id[topic.topic_id] = self._by_name[topic.name] = HostedTopic(
-                topic.name, topic.topic_id, {}, config
-            )
         hosted.partitions[index] = partition
+        self.note_placed(partition)
         return partition
 
     def _write_id(self, topic: TopicState, log: Log) -> None:
@@ -196,11 +280,13 @@ class Replicas:
         logger.info("deleting topic=%s id=%s partitions=%d", topic.name, _text(topic), len(hosted.partitions))
         for index, partition in hosted.partitions.items():
             partition.remove()
-            self.retire_directory(topic.name, index)
+            directory = self._logs.holding(topic.name, index)
+            if directory is not None and not directory.is_offline:
+                self.retire_log(directory, topic.name, index)
 
-    def retire_directory(self, topic: str, index: int) -> None:
+    def retire_log(self, directory: LogDirectory, topic: str, index: int) -> None:
         try:
-            path = self._logs.retire(topic, index, self._entropy.random_bytes(16).hex())
+            path = directory.retire(topic, index, self._entropy.random_bytes(16).hex())
             self._retired.append((path, self._config_of(topic).delete_delay_ms))
         except OSError as error:
             logger.error("cannot retire log=%s-%d reason=%r", topic, index, str(error))

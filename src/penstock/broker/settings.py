@@ -17,7 +17,6 @@ class Identity:
     host: str
     """The name clients are told to connect to."""
     port: int
-    directory_id: bytes = bytes(16)
 
 
 @dataclass(frozen=True, slots=True)

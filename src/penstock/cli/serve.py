@@ -15,7 +15,7 @@ from pathlib import Path
 
 from penstock.cli.kit.files import read_properties
 from penstock.cli.kit.processes import LISTENING, noted_process, start_daemon
-from penstock.cli.kit.refusals import WrongUsage
+from penstock.cli.kit.refusals import Refused, WrongUsage
 from penstock.model.config import ConfigError
 from penstock.node.node import Node
 from penstock.node.settings import NodeSettings, coordinator_directory, node_settings, parse_listener
@@ -68,6 +68,13 @@ async def serve(settings: NodeSettings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     node = Node(real_world(settings.config["num.recovery.threads.per.data.dir"]), settings)
+    fatal: list[str] = []
+
+    def stop_for(reason: str) -> None:
+        fatal.append(reason)
+        stopping.set()
+
+    node.on_fatal = stop_for
     logger.info("starting loop=%s data_dir=%s", loop_name(), settings.data_directory)
     try:
         await node.start()
@@ -78,6 +85,8 @@ async def serve(settings: NodeSettings) -> None:
         logger.info("stopping")
     finally:
         await node.stop()
+    if fatal:
+        raise Refused(f"the broker has stopped: {fatal[0]}; mend the directory and start it again")
 
 
 def settings_of(arguments: argparse.Namespace) -> NodeSettings:

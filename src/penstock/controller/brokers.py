@@ -1,7 +1,12 @@
 """Brokers that register, live, and go; the ids they give to producers; leaders by order of an operator."""
 
 from penstock.controller.decision import Context, Decision
-from penstock.controller.elections import preferred_leader, with_broker, without_broker
+from penstock.controller.elections import (
+    preferred_leader,
+    with_broker,
+    without_broker,
+    without_directories,
+)
 from penstock.metadata.image import BrokerState, Image, PartitionState, TopicState
 from penstock.metadata.records import (
     UNFENCED,
@@ -81,6 +86,11 @@ def heartbeat(image: Image, request: BrokerHeartbeatRequest, context: Context) -
     reply = BrokerHeartbeatResponse(
         is_caught_up=is_caught_up, is_fenced=broker.is_fenced, should_shut_down=request.want_shut_down
     )
+    failed = [one for one in broker.log_dirs if one in request.offline_log_dirs]
+    if failed:
+        sound = [one for one in broker.log_dirs if one not in failed]
+        change = BrokerRegistrationChangeRecord(broker_id=broker.broker_id, broker_epoch=broker.epoch, log_dirs=sound)
+        return Decision(reply, [change, *without_directories(image, broker.broker_id, failed)])
     if not broker.is_fenced or not is_caught_up or request.want_fence:
         return Decision(reply)
     reply.is_fenced = False
@@ -124,7 +134,6 @@ def _is_current(broker: BrokerState | None, epoch: int) -> bool:
 def elect_leaders(image: Image, request: ElectLeadersRequest, context: Context) -> Decision:
     if request.election_type not in (PREFERRED, UNCLEAN):
         return Decision(_no_such_election(request))
-    live = {broker.broker_id for broker in image.live_brokers()}
     wants_all = request.topic_partitions is None
     wanted = request.topic_partitions
     if wanted is None:
@@ -136,7 +145,7 @@ def elect_leaders(image: Image, request: ElectLeadersRequest, context: Context) 
     for each in wanted:
         outcomes = []
         for index in each.partitions:
-            result, record = _elect(image, each.topic, index, request.election_type, live)
+            result, record = _elect(image, each.topic, index, request.election_type)
             if record is not None:
                 records.append(record)
             if not (wants_all and result.error_code == ErrorCode.ELECTION_NOT_NEEDED):
@@ -156,9 +165,7 @@ def _no_such_election(request: ElectLeadersRequest) -> ElectLeadersResponse:
     return ElectLeadersResponse(error_code=code, replica_election_results=results)
 
 
-def _elect(
-    image: Image, name: str, index: int, kind: int, live: set[int]
-) -> tuple[PartitionResult, PartitionChangeRecord | None]:
+def _elect(image: Image, name: str, index: int, kind: int) -> tuple[PartitionResult, PartitionChangeRecord | None]:
     topic = image.topics.get(name)
     if topic is None:
         # It may be too long for any topic, and is quoted once for every partition.
@@ -167,15 +174,15 @@ def _elect(
     if not 0 <= index < len(topic.partitions):
         return _election(index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}"), None
     partition = topic.partitions[index]
-    return _elect_preferred(topic, partition, live) if kind == PREFERRED else _elect_any(topic, partition, live)
+    return _elect_preferred(image, topic, partition) if kind == PREFERRED else _elect_any(image, topic, partition)
 
 
 def _elect_preferred(
-    topic: TopicState, partition: PartitionState, live: set[int]
+    image: Image, topic: TopicState, partition: PartitionState
 ) -> tuple[PartitionResult, PartitionChangeRecord | None]:
     if partition.leader == partition.replicas[0]:
         return _election(partition.index, ErrorCode.ELECTION_NOT_NEEDED, NOT_NEEDED), None
-    leader = preferred_leader(partition, live)
+    leader = preferred_leader(image, partition)
     if leader is None:
         return _election(partition.index, ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, None), None
     change = PartitionChangeRecord(partition_id=partition.index, topic_id=topic.topic_id, leader=leader)
@@ -183,12 +190,12 @@ def _elect_preferred(
 
 
 def _elect_any(
-    topic: TopicState, partition: PartitionState, live: set[int]
+    image: Image, topic: TopicState, partition: PartitionState
 ) -> tuple[PartitionResult, PartitionChangeRecord | None]:
     """An operator accepts that committed records may be lost: any replica that lives may lead."""
-    if partition.leader in live:
+    if image.is_online(partition, partition.leader):
         return _election(partition.index, ErrorCode.ELECTION_NOT_NEEDED, NOT_NEEDED), None
-    leader = next((one for one in (*partition.isr, *partition.replicas) if one in live), None)
+    leader = next((one for one in (*partition.isr, *partition.replicas) if image.is_online(partition, one)), None)
     if leader is None:
         return _election(partition.index, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, None), None
     is_clean = leader in partition.isr

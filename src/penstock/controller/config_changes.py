@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from penstock.model.broker_keys import NODE_KEYS, THROTTLE_KEYS
+from penstock.model.cleaner_checks import THREADS, memory_fault, no_threads_fault, threads_fault
 from penstock.model.config import Dynamic, InvalidValue, Key
 from penstock.model.config_checks import value_fault
 from penstock.model.errors import InvalidConfig, InvalidRequest, KafkaError
@@ -48,9 +49,17 @@ _KEYS[Kind.CLUSTER] = _KEYS[Kind.BROKER]
 
 
 def incremental_changes(
-    kind: str, current: Mapping[str, str], operations: Sequence[Change], static: Mapping[str, str] = NOTHING
+    kind: str,
+    current: Mapping[str, str],
+    operations: Sequence[Change],
+    static: Mapping[str, str] = NOTHING,
+    others: Mapping[str, str] = NOTHING,
 ) -> dict[str, str | None]:
-    """What differs after the operations, None for a key that goes; `static` is what this broker was started with."""
+    """What differs after the operations, None for a key that goes.
+
+    `static` is what this broker was started with; `others` is what holds beside a broker's own settings, the default of
+    all brokers, or beside that, its own.
+    """
     check_operations(operations)
     wanted = dict(current)
     for name, operation, value in operations:
@@ -67,6 +76,7 @@ def incremental_changes(
             case _:
                 raise InvalidRequest(f"Unknown operations type {operation}")
     _check(Kind(kind), wanted, static)
+    _check_cleaning(Kind(kind), current, wanted, static, others)
     return _differences(current, wanted)
 
 
@@ -79,12 +89,17 @@ def check_operations(operations: Sequence[Change]) -> None:
 
 
 def full_changes(
-    kind: str, current: Mapping[str, str], wanted: Mapping[str, str | None], static: Mapping[str, str] = NOTHING
+    kind: str,
+    current: Mapping[str, str],
+    wanted: Mapping[str, str | None],
+    static: Mapping[str, str] = NOTHING,
+    others: Mapping[str, str] = NOTHING,
 ) -> dict[str, str | None]:
     """What differs when all that was set is replaced by `wanted`, None for a key that goes."""
     _refuse_nulls(name for name, value in wanted.items() if value is None)
     values = {name: value for name, value in wanted.items() if value is not None}
     _check(Kind(kind), values, static)
+    _check_cleaning(Kind(kind), current, values, static, others)
     return _differences(current, values)
 
 
@@ -206,6 +221,34 @@ def _check_broker(configs: Mapping[str, str], static: Mapping[str, str], *, is_c
     fault = broker_fault(lambda name: values[name] if name in values else _broker_value(static, name))
     if fault is not None:
         raise InvalidRequest(fault)
+
+
+def _check_cleaning(
+    kind: Kind,
+    current: Mapping[str, str],
+    wanted: Mapping[str, str],
+    static: Mapping[str, str],
+    others: Mapping[str, str],
+) -> None:
+    """Hold the keys of cleaning against each other as they would be on this broker, and against what they are."""
+    if kind not in (Kind.BROKER, Kind.CLUSTER):
+        return
+
+    def held(level: Mapping[str, str], name: str) -> Any:
+        levels = (static, others, level) if kind is Kind.BROKER else (static, level, others)
+        return _broker_value({**levels[0], **levels[1], **levels[2]}, name)
+
+    fault = no_threads_fault(lambda name: held(wanted, name))
+    if fault is not None:
+        raise InvalidRequest(fault)
+    fault = memory_fault(lambda name: held(wanted, name))
+    if fault is not None:
+        raise InvalidRequest(f"requirement failed: {fault}")
+    fault = threads_fault(held(current, THREADS), held(wanted, THREADS))
+    if fault is not None:
+        # Kafka wraps what a part of it that is to change refuses.
+        inner = f"org.apache.kafka.common.config.ConfigException: {fault}"
+        raise InvalidRequest(f"Invalid value {inner} for configuration Invalid dynamic configuration")
 
 
 def _refuse(text: str, names: list[str]) -> None:

@@ -35,7 +35,8 @@ def alter(image: Image, request: AlterConfigsRequest, context: Context) -> Decis
         if len(set(names)) < len(names):
             raise InvalidRequest("Error due to duplicate config keys")
         wanted = {config.name: config.value for config in resource.configs}
-        return full_changes(_kind(resource), current, wanted, context.defaults.given)
+        others = _other_level(image, resource, context.defaults.node_id)
+        return full_changes(_kind(resource), current, wanted, context.defaults.given, others)
 
     results, records = _alter(image, request.resources, context.defaults.node_id, changes)
     reply = AlterConfigsResponse(responses=[AlterConfigsResourceResponse(**result) for result in results])
@@ -46,7 +47,9 @@ def alter_incrementally(image: Image, request: IncrementalAlterConfigsRequest, c
     def changes(current: Mapping[str, str], resource: IncrementalResource) -> dict[str, str | None]:
         operations = [(config.name, config.config_operation, config.value) for config in resource.configs]
         kind = _kind(resource)
-        return incremental_changes(kind, current, operations, context.defaults.given if kind != Kind.TOPIC else NOTHING)
+        static = context.defaults.given if kind != Kind.TOPIC else NOTHING
+        others = _other_level(image, resource, context.defaults.node_id)
+        return incremental_changes(kind, current, operations, static, others)
 
     results, records = _alter(image, request.resources, context.defaults.node_id, changes)
     reply = IncrementalAlterConfigsResponse(responses=[IncrementalResourceResponse(**result) for result in results])
@@ -117,3 +120,10 @@ def _kind(resource: Any) -> Kind:
     if resource.resource_type == GROUP:
         return Kind.GROUP
     return Kind.BROKER if resource.resource_name else Kind.CLUSTER
+
+
+def _other_level(image: Image, resource: Any, node_id: int) -> Mapping[str, str]:
+    """Beside a broker's own settings the default of all brokers; beside that, the settings of this one."""
+    if resource.resource_type != BROKER:
+        return NOTHING
+    return image.config_of(BROKER, "" if resource.resource_name else str(node_id))

@@ -3,13 +3,14 @@
 from collections.abc import Callable
 from typing import Any
 
-from penstock.controller import brokers, configs, reassignments, topics
+from penstock.controller import brokers, configs, reassignments, replica_directories, topics
 from penstock.controller.adoption import AdoptRequest, SkipProducerIdsRequest, adopt, skip_producer_ids
 from penstock.controller.decision import Context, Decision
 from penstock.metadata.image import Image
 from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from penstock.protocol.messages.alter_configs import AlterConfigsRequest
 from penstock.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from penstock.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from penstock.protocol.messages.broker_registration import BrokerRegistrationRequest
 from penstock.protocol.messages.create_partitions import CreatePartitionsRequest
@@ -31,6 +32,7 @@ DECIDE: dict[type[Any], Callable[[Image, Any, Context], Decision]] = {
     BrokerHeartbeatRequest: brokers.heartbeat,
     UnregisterBrokerRequest: brokers.unregister,
     AllocateProducerIdsRequest: brokers.allocate_producer_ids,
+    AssignReplicasToDirsRequest: replica_directories.assign,
     AdoptRequest: adopt,
     SkipProducerIdsRequest: skip_producer_ids,
 }

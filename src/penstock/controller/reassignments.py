@@ -100,9 +100,8 @@ def _change(
     leader = NO_CHANGE
     if len(replicas) < len(partition.replicas):
         # Who stays leader begins a new epoch too: a replica that was taken away must not go on as a follower.
-        live = {broker.broker_id for broker in image.live_brokers()}
-        candidates = [partition.leader, *replicas]
-        leader = next((one for one in candidates if one in isr and one in live), NO_LEADER)
+        candidates = [one for one in (partition.leader, *replicas) if one in isr]
+        leader = next((one for one in candidates if image.is_online(partition, one)), NO_LEADER)
     directories = dict(zip(partition.replicas, partition.directories))
     return PartitionChangeRecord(
         partition_id=partition.index,

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from penstock.controller.config_changes import check_topic_configs
 from penstock.controller.decision import Context, Decision
+from penstock.controller.elections import UNASSIGNED
 from penstock.controller.placement import place
 from penstock.metadata.image import TOPIC, Image, PartitionState, TopicState, partition_record
 from penstock.metadata.records import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
@@ -128,9 +129,15 @@ def new_partition(topic_id: bytes, index: int, replicas: Sequence[int], image: I
         tuple(replicas),
         isr or tuple(replicas[:1]),
         isr[0] if isr else -1,
-        directories=(NO_UUID,) * len(replicas),
+        directories=tuple(_directory_for(image, one) for one in replicas),
     )
     return partition_record(topic_id, state)
+
+
+def _directory_for(image: Image, broker_id: int) -> bytes:
+    """A broker with one directory has no choice; one with several says which it has taken."""
+    broker = image.brokers.get(broker_id)
+    return broker.log_dirs[0] if broker is not None and len(broker.log_dirs) == 1 else UNASSIGNED
 
 
 def _placed(image: Image, wanted: CreatableTopic, context: Context) -> list[list[int]]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from penstock.metadata.records import (
     NO_LEADER,
@@ -35,6 +35,14 @@ class Resource(NamedTuple):
     name: str
 
 
+RESERVED_IDS: Final = 100
+
+
+def is_reserved(directory_id: bytes) -> bool:
+    """Whether an id of a directory is one of those that Kafka keeps for replicas whose directory is not known."""
+    return int.from_bytes(directory_id) < RESERVED_IDS
+
+
 @dataclass(frozen=True, slots=True)
 class PartitionState:
     index: int
@@ -50,6 +58,13 @@ class PartitionState:
     last_known_eligible: tuple[int, ...] = ()
     is_recovering: bool = False
     """Whether its leader was elected without having every committed record."""
+
+    def directory_of(self, broker_id: int) -> bytes | None:
+        """The id of the directory in which a broker has its replica, None if nobody has said."""
+        for replica, directory in zip(self.replicas, self.directories):
+            if replica == broker_id and not is_reserved(directory):
+                return directory
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +85,10 @@ class BrokerState:
     is_fenced: bool = True
     is_shutting_down: bool = False
     log_dirs: tuple[bytes, ...] = ()
+
+    def has_online(self, directory_id: bytes | None) -> bool:
+        """Whether a replica in this directory can be served; a broker that names no directories has one."""
+        return directory_id is None or not self.log_dirs or directory_id in self.log_dirs
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +115,15 @@ class Image:
     def live_brokers(self) -> list[BrokerState]:
         """The brokers that may be given work, by id."""
         return [broker for _, broker in sorted(self.brokers.items()) if not broker.is_fenced]
+
+    def offline_replicas(self, partition: PartitionState) -> list[int]:
+        """Those on brokers that do not live, or in directories that have failed."""
+        return [one for one in partition.replicas if not self.is_online(partition, one)]
+
+    def is_online(self, partition: PartitionState, broker_id: int) -> bool:
+        """Whether a replica is on a broker that lives, in a directory that has not failed."""
+        broker = self.brokers.get(broker_id)
+        return broker is not None and not broker.is_fenced and broker.has_online(partition.directory_of(broker_id))
 
     @property
     def partition_count(self) -> int:

@@ -245,6 +245,7 @@ BROKER_KEYS: tuple[Key, ...] = tuple(
 """Those of Apache Kafka 4.3."""
 
 PENSTOCK_KEYS: tuple[Key, ...] = (
+    Key("penstock.disk.usage.warn.percent", "int", 85, Between(1, 100)),
     Key("penstock.metrics.port", "int", 0, Between(0, 65535)),
     # A view of a receive buffer that is kept too long reads these bytes instead of another request's.
     Key("penstock.poison.buffers", "boolean", False, importance=LOW),

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from penstock.model.cleaner_checks import memory_fault, no_threads_fault
 from penstock.model.config import Config
 from penstock.model.group_checks import broker_fault
 from penstock.model.numbers import parse_int32
@@ -36,6 +37,9 @@ def config_fault(config: Config) -> str | None:
         fault = value_fault(name, config[name])
         if fault is not None:
             return fault
+    fault = no_threads_fault(config.__getitem__) or memory_fault(config.__getitem__)
+    if fault is not None:
+        return fault
     if 0 < config["queued.max.request.bytes"] < config["socket.request.max.bytes"]:
         return "queued.max.request.bytes must be larger or equal to socket.request.max.bytes"
     if config["max.connections.per.ip"] == 0 and not config["max.connections.per.ip.overrides"]:

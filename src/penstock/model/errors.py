@@ -198,6 +198,10 @@ class KafkaStorageError(KafkaError):
     code = ErrorCode.KAFKA_STORAGE_ERROR
 
 
+class LogDirNotFound(KafkaError):
+    code = ErrorCode.LOG_DIR_NOT_FOUND
+
+
 class InvalidRecord(KafkaError):
     code = ErrorCode.INVALID_RECORD
 

@@ -122,6 +122,9 @@ BROKER_MEANINGS: dict[str, str] = {
     "offsets.topic.num.partitions": "Partitions of `__consumer_offsets` when it is made.",
     "offsets.topic.replication.factor": "Replicas of `__consumer_offsets` when it is made; at most one a broker.",
     "offsets.topic.segment.bytes": "The segment size of `__consumer_offsets` when it is made.",
+    "penstock.disk.usage.warn.percent": (
+        "How full the disk of a log directory may be before a line in the log warns of it; at 95 there is another."
+    ),
     "penstock.metrics.port": "Where metrics are served over HTTP; 0 is nowhere.",
     "penstock.poison.buffers": (
         "For debugging: overwrite each request after it was handled, so that a view kept too long shows itself."

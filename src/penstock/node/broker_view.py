@@ -39,6 +39,7 @@ class NodeView:
                 in_sync_replicas=len(partition.state.isr),
                 min_in_sync_replicas=log.config.min_insync_replicas,
                 log_size=log.size,
+                retention_bytes=log.config.retention_bytes,
                 segments=len(log.segments),
                 log_start_offset=log.start_offset,
                 log_end_offset=log.end_offset,
@@ -52,7 +53,9 @@ class NodeView:
         return BrokerFigures(
             state=self._state(),
             cluster_id=broker.identity.cluster_id,
-            offline_replicas=sum(1 for log in broker.logs.logs if log.is_offline),
+            offline_replicas=sum(len(topic.offline) for topic in broker.replicas.topics()),
+            offline_log_directories=len(broker.logs.offline),
+            log_directories={one.absolute_directory: one.is_offline for one in broker.logs},
             delayed_operations={"Fetch": broker.delayed.parked["Fetch"]},
             fetch_sessions=len(broker.fetch_sessions),
             fetch_session_partitions=broker.fetch_sessions.partition_count,

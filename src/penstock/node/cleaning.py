@@ -14,6 +14,7 @@ from penstock.storage.cleaning.cleaner import CLEANED, Cleaned, Order, order_for
 from penstock.storage.cleaning.dirty import DirtyPart, dirty_part
 from penstock.storage.cleaning.task import Faulty, Hindered, decode_cleaned, encode_order
 from penstock.storage.log import Log
+from penstock.storage.log_directories import LogDirectories
 from penstock.storage.log_directory import LogDirectory
 from penstock.world.workers import WorkerError
 from penstock.world.world import World
@@ -23,22 +24,32 @@ logger = logging.getLogger(__name__)
 MILLISECONDS: Final = 1_000
 HASH_KEY_BYTES: Final = 16
 NONCE_BYTES: Final = 8
+THREADS: Final = "log.cleaner.threads"
+MEMORY: Final = "log.cleaner.dedupe.buffer.size"
+LOAD_FACTOR: Final = "log.cleaner.io.buffer.load.factor"
+READ_BUFFER: Final = "log.cleaner.io.buffer.size"
+RATE: Final = "log.cleaner.io.max.bytes.per.second"
 
 Key = tuple[str, int]
 """Topic and partition."""
 
 
 class Candidate(NamedTuple):
+    place: LogDirectory
     key: Key
     log: Log
     part: DirtyPart
 
 
+class Outdated(Exception):
+    """A pass was begun with settings that do not hold any more."""
+
+
 class LogCleaning:
-    """One for each directory of logs."""
+    """One for all directories of logs."""
 
     def __init__(
-        self, world: World, logs: LogDirectory, flushing: Flushing, config: BrokerConfig, figures: CleaningFigures
+        self, world: World, logs: LogDirectories, flushing: Flushing, config: BrokerConfig, figures: CleaningFigures
     ) -> None:
         self._world = world
         self._logs = logs
@@ -46,11 +57,24 @@ class LogCleaning:
         self._config = config
         self._figures = figures
         self._under_way: dict[Key, asyncio.Task[None]] = {}
+        self._paused: set[Key] = set()
+        self._reading: dict[Key, asyncio.Task[bytes]] = {}
+        """What workers do; until they are done a pass has changed nothing."""
+        self._faulty: dict[Key, Log] = {}
         self._freed = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         self._running = asyncio.get_running_loop().create_task(self._run())
+
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """Go on with other settings, at once: what workers do by the old ones is begun again."""
+        has_changed = any(config[key] != self._config[key] for key in (THREADS, MEMORY, LOAD_FACTOR, READ_BUFFER, RATE))
+        self._config = config
+        if has_changed:
+            for task in self._reading.values():
+                task.cancel()
+        self._freed.set()
 
     async def stop(self) -> None:
         """What is under way is given up: its files are removed when the log is opened again."""
@@ -60,6 +84,17 @@ class LogCleaning:
         for task in tasks:
             with suppress(asyncio.CancelledError):
                 await task
+
+    async def pause(self, key: Key) -> None:
+        """Leave a log alone from when this returns until `resume`."""
+        self._paused.add(key)
+        task = self._under_way.get(key)
+        if task is not None:
+            await asyncio.wait([task])
+
+    def resume(self, key: Key) -> None:
+        self._paused.discard(key)
+        self._freed.set()
 
     async def _run(self) -> None:
         while True:
@@ -80,33 +115,50 @@ class LogCleaning:
         )
         due = [one for one in candidates if one.part.overdue_ms or one.part.ratio > one.log.config.min_cleanable_ratio]
         due.sort(key=lambda one: one.part.ratio, reverse=True)
-        for candidate in due[: max(self._config["log.cleaner.threads"] - len(self._under_way), 0)]:
+        for candidate in due[: self._room()]:
             task = asyncio.get_running_loop().create_task(self._clean(candidate, now_ms))
             self._under_way[candidate.key] = task
 
+    def _room(self) -> int:
+        """How many more logs may be cleaned now; none at a rate at which none would ever be done."""
+        return max(self._config[THREADS] - len(self._under_way), 0) if self._config[RATE] > 0 else 0
+
     def _candidates(self, now_ms: int) -> list[Candidate]:
+        self._forget_gone()
         found = []
-        for key, log in self._logs.compacted:
-            if log.is_offline or key in self._under_way or key in self._figures.uncleanable:
+        for place, key, log in self._logs.compacted:
+            if log.is_offline or key in self._paused or key in self._under_way or key in self._figures.uncleanable:
                 continue
             try:
-                part = dirty_part(log, self._logs.clean_ends.get(key), now_ms)
+                part = dirty_part(log, place.clean_ends.get(key), now_ms)
             except (KafkaStorageError, OSError) as error:
                 logger.error("cannot look at log=%s reason=%r", log.directory, str(error))
                 continue
             if part.dirty_bytes and part.first_dirty < part.first_uncleanable:
-                found.append(Candidate(key, log, part))
+                found.append(Candidate(place, key, log, part))
         return found
 
+    def _forget_gone(self) -> None:
+        """A topic that was deleted and made anew has another log, which may be good."""
+        here = {key: log for _, key, log in self._logs.compacted}
+        for key in [key for key, log in self._faulty.items() if here.get(key) is not log]:
+            del self._faulty[key]
+            self._figures.uncleanable.pop(key, None)
+
     async def _clean(self, candidate: Candidate, now_ms: int) -> None:
-        key, log, _ = candidate
+        place, key, log, _ = candidate
         ending = f".{self._world.entropy.random_bytes(NONCE_BYTES).hex()}{CLEANED}"
         try:
             await self._pass(candidate, now_ms, ending)
             # There may be more to do; what failed is not tried again before the next round.
             self._freed.set()
+        except Outdated:
+            logger.info("cleaning begun again log=%s reason='its settings have changed'", log.directory)
+            self._remove(log, ending)
+            self._freed.set()
         except Faulty as error:
-            self._figures.uncleanable[key] = log.size
+            self._faulty[key] = log
+            self._figures.uncleanable[key] = (place.absolute_directory, log.size)
             logger.error("uncleanable log=%s reason=%r; it is left as it is until a restart", log.directory, str(error))
         except (Hindered, WorkerError, KafkaStorageError) as error:
             logger.error("cleaning failed log=%s reason=%r; it is tried again", log.directory, str(error))
@@ -117,14 +169,13 @@ class LogCleaning:
             del self._under_way[key]
 
     async def _pass(self, candidate: Candidate, now_ms: int, ending: str) -> None:
-        key, log, part = candidate
-        await self._secure(key, log, part.first_uncleanable)
+        place, key, log, part = candidate
+        await self._secure(place, key, log, part.first_uncleanable)
         order = self._order(log, part, now_ms, ending)
         started_ns = self._world.clock.perf_ns()
-        rate = self._config["log.cleaner.io.max.bytes.per.second"]
-        cleaned = decode_cleaned(await self._world.workers.run(TASK, encode(encode_order(order), rate)))
-        if await self._swap(log, cleaned, ending):
-            self._logs.note_clean(*key, cleaned.end_offset)
+        cleaned = decode_cleaned(await self._work(key, encode(encode_order(order), self._share(RATE))))
+        if await self._swap(place, log, cleaned, ending):
+            place.note_clean(*key, cleaned.end_offset)
         seconds = (self._world.clock.perf_ns() - started_ns) / 1e9
         utilization = cleaned.keys * 24 / order.memory_bytes
         self._figures.note_pass(Pass(seconds, cleaned.counts.bytes_read, cleaned.counts.bytes_kept, utilization))
@@ -142,7 +193,21 @@ class LogCleaning:
             seconds,
         )
 
-    async def _secure(self, key: Key, log: Log, offset: int) -> None:
+    async def _work(self, key: Key, argument: bytes) -> bytes:
+        """Have a worker do it; Outdated when settings change meanwhile."""
+        task = asyncio.get_running_loop().create_task(self._world.workers.run(TASK, argument))
+        self._reading[key] = task
+        try:
+            return await task
+        except asyncio.CancelledError:
+            own = asyncio.current_task()
+            if own is not None and own.cancelling():
+                raise
+            raise Outdated from None
+        finally:
+            del self._reading[key]
+
+    async def _secure(self, place: LogDirectory, key: Key, log: Log, offset: int) -> None:
         """Have it on record that a log is on the device so far.
 
         A start after a crash takes offsets that are missing in what may not have been flushed for lost ones, and cuts
@@ -150,14 +215,14 @@ class LogCleaning:
         """
         if log.recovery_point < offset:
             await self._flushing.flush(log)
-        if not self._logs.is_known_flushed(*key, offset):
-            self._logs.write_checkpoints()
+        if not place.is_known_flushed(*key, offset):
+            place.write_checkpoints()
 
-    async def _swap(self, log: Log, cleaned: Cleaned, ending: str) -> bool:
+    async def _swap(self, place: LogDirectory, log: Log, cleaned: Cleaned, ending: str) -> bool:
         """Whether all that was cleaned is in the log now."""
         is_whole = True
         for group in cleaned.groups:
-            swap = self._logs.swap(log, group, ending)
+            swap = place.swap(log, group, ending)
             if not swap.announce():
                 is_whole = False
                 continue
@@ -175,11 +240,17 @@ class LogCleaning:
             log,
             part,
             now_ms=now_ms,
-            memory_bytes=self._config["log.cleaner.dedupe.buffer.size"] // max(self._config["log.cleaner.threads"], 1),
-            load_factor=self._config["log.cleaner.io.buffer.load.factor"],
+            memory_bytes=int(self._share(MEMORY)),
+            load_factor=self._config[LOAD_FACTOR],
             hash_key=self._world.entropy.random_bytes(HASH_KEY_BYTES),
             ending=ending,
+            read_bytes=int(self._share(READ_BUFFER)),
         )
+
+    def _share(self, key: str) -> float:
+        """What one worker may have of something that is given for all of them."""
+        share: float = self._config[key] / max(self._config[THREADS], 1)
+        return share
 
     def _remove(self, log: Log, ending: str) -> None:
         """What a pass that failed has left."""

@@ -8,7 +8,8 @@ from penstock.storage.cleaning.task import clean as clean_log
 from penstock.world.disk import Disk
 
 TASK: Final = "penstock.node.cleaning_task:clean"
-LONGEST_PAUSE_SECONDS: Final = 1.0
+LONGEST_SLEEP_SECONDS: Final = 3_600.0
+"""Longer ones, of a rate near nothing, may be more than a clock can count."""
 
 
 def encode(order: bytes, bytes_per_second: float) -> bytes:
@@ -30,6 +31,5 @@ class Throttle:
 
     def pause(self, size: int) -> None:
         self._passed += size
-        ahead = self._passed / self._rate - (time.monotonic() - self._start)
-        if ahead > 0:
-            time.sleep(min(ahead, LONGEST_PAUSE_SECONDS))
+        while (ahead := self._passed / self._rate - (time.monotonic() - self._start)) > 0:
+            time.sleep(min(ahead, LONGEST_SLEEP_SECONDS))

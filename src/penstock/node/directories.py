@@ -1,52 +1,98 @@
-"""What lies in a data directory when a node starts: whose partitions, and what is left of deleted ones."""
+"""What lies in the data directories when a node starts: whose partitions, and what is left of deleted ones."""
 
 import logging
+import re
 from dataclasses import dataclass
+from typing import Final
 
 from penstock.broker.replicas import topic_id_of
 from penstock.controller.adoption import FoundTopic
 from penstock.model.config import ConfigError
+from penstock.model.hashes import uuid_to_text
 from penstock.model.topics import CLUSTER_METADATA
-from penstock.storage.log_directory import DELETED
+from penstock.storage.checkpoint import read_text
+from penstock.storage.handing_over import MOVED_FILE
+from penstock.storage.log_directory import DELETED, FUTURE, LogDirectory
 from penstock.world.disk import Disk
 
 logger = logging.getLogger(__name__)
+
+_FUTURE: Final = re.compile(rf"(?P<topic>.+)-(?P<index>[0-9]+)\.[0-9a-f]{{32}}{FUTURE}")
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
     """The directory of a partition; without an id, its creation was cut off or its metadata file is damaged."""
 
+    place: LogDirectory
     topic: str
     index: int
     topic_id: bytes | None
 
+    @property
+    def path(self) -> str:
+        return self.place.path(self.topic, self.index)
 
-def find_partitions(disk: Disk, directory: str) -> list[Found]:
+
+def find_partitions(disk: Disk, place: LogDirectory) -> list[Found]:
     """Every partition's directory."""
     found = []
-    for name in disk.names(directory):
-        path = f"{directory}/{name}"
+    for name in disk.names(place.directory):
+        path = f"{place.directory}/{name}"
         topic, dash, index = name.rpartition("-")
         # Apache's own metadata log is nobody's topic.
         is_partition = dash and topic and topic != CLUSTER_METADATA and index.isdigit()
         if is_partition and _is_directory(disk, path):
-            found.append(Found(topic, int(index), topic_id_of(disk, path)))
+            found.append(Found(place, topic, int(index), topic_id_of(disk, path)))
     return found
 
 
-def find_deleted(disk: Disk, directory: str) -> list[str]:
+def find_deleted(disk: Disk, place: LogDirectory) -> list[str]:
     """The directories of deleted logs that the last life of a node did not come to remove."""
-    paths = [f"{directory}/{name}" for name in disk.names(directory) if name.endswith(DELETED)]
+    paths = [f"{place.directory}/{name}" for name in disk.names(place.directory) if name.endswith(DELETED)]
     return [path for path in paths if _is_directory(disk, path)]
 
 
-def has_records(disk: Disk, directory: str, found: Found) -> bool:
-    path = f"{directory}/{found.topic}-{found.index}"
-    return any(_size(disk, f"{path}/{name}") for name in disk.names(path) if name.endswith(".log"))
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """A copy that was to take the place of a partition's log."""
+
+    place: LogDirectory
+    topic: str
+    index: int
+    path: str
 
 
-def topics_to_adopt(disk: Disk, directory: str, found: list[Found]) -> list[FoundTopic]:
+def find_unfinished(disk: Disk, place: LogDirectory) -> list[Unfinished]:
+    """Moves that the last life of a node did not come to the end of."""
+    matches = [_FUTURE.fullmatch(name) for name in disk.names(place.directory)]
+    return [
+        Unfinished(place, found["topic"], int(found["index"]), f"{place.directory}/{found[0]}")
+        for found in matches
+        if found is not None
+    ]
+
+
+def superseded(disk: Disk, found: list[Found]) -> list[Found]:
+    """The logs that had moved to another directory when the node died; the copy there is the one that goes on."""
+    places = {(one.topic, one.index, uuid_to_text(one.place.directory_id)) for one in found}
+    gone = []
+    for one in found:
+        target = read_text(disk, one.path, MOVED_FILE)
+        if target is None:
+            continue
+        if (one.topic, one.index, target) in places and target != uuid_to_text(one.place.directory_id):
+            gone.append(one)
+        else:
+            disk.remove(f"{one.path}/{MOVED_FILE}")
+    return gone
+
+
+def has_records(disk: Disk, found: Found) -> bool:
+    return any(_size(disk, f"{found.path}/{name}") for name in disk.names(found.path) if name.endswith(".log"))
+
+
+def topics_to_adopt(found: list[Found]) -> list[FoundTopic]:
     """The topics, which must be whole: partitions from 0 on without a gap, all with the same id, or none with any."""
     by_topic: dict[str, list[Found]] = {}
     for one in found:
@@ -62,8 +108,8 @@ def topics_to_adopt(disk: Disk, directory: str, found: list[Found]) -> list[Foun
         elif ids != {None}:
             # At the next start it would look like a deleted one, whose files can go.
             raise ConfigError(
-                f"{directory} has only some partitions of topic {name} and no metadata; restore its coordinator "
-                f"directory, or move {name}-* away"
+                f"{partitions[0].place.directory} has only some partitions of topic {name} and no metadata; restore "
+                f"its coordinator directory, or move {name}-* away"
             )
     return topics
 

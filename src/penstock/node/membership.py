@@ -14,6 +14,7 @@ from penstock.node.controller_loop import ControllerLoop
 from penstock.node.metadata_tail import MetadataTail
 from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from penstock.protocol.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
+from penstock.storage.log_directory import NO_ID
 from penstock.world.world import World
 
 logger = logging.getLogger(__name__)
@@ -84,7 +85,7 @@ class Membership:
                 for one in FEATURES
             ],
             rack=rack,
-            log_dirs=[identity.directory_id],
+            log_dirs=[directory.directory_id for directory in broker.logs.online],
         )
         reply = await self.submit(request, 4)
         broker.epoch = reply.broker_epoch
@@ -101,6 +102,7 @@ class Membership:
             current_metadata_offset=self._tail.image.offset,
             want_fence=False,
             want_shut_down=False,
+            offline_log_dirs=[one.directory_id for one in broker.logs.offline if one.directory_id != NO_ID],
         )
         reply = await self.submit(request, 2)
         if reply.error_code != ErrorCode.NONE:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 
 from penstock.broker.broker import Broker
@@ -26,7 +27,7 @@ from penstock.groups import Cluster, GroupCounts, GroupMachine
 from penstock.metadata.door import DoorError
 from penstock.metadata.image import GROUP, Image
 from penstock.model.config import ConfigError
-from penstock.model.hashes import uuid_from_text, uuid_to_text
+from penstock.model.hashes import uuid_to_text
 from penstock.model.metrics import Registry
 from penstock.net.connection import ConnectionSettings, ServerConnection
 from penstock.net.frames import SCRATCH_SIZE
@@ -34,22 +35,33 @@ from penstock.net.open_connections import OpenConnections
 from penstock.net.request_memory import RequestMemory
 from penstock.node.broker_view import NodeView
 from penstock.node.cleaning import LogCleaning
-from penstock.node.directories import Found, find_deleted, find_partitions, topics_to_adopt
+from penstock.node.data_directories import DataDirectories
+from penstock.node.directories import (
+    Found,
+    Unfinished,
+    find_deleted,
+    find_partitions,
+    find_unfinished,
+    superseded,
+    topics_to_adopt,
+)
+from penstock.node.directory_watch import DirectoryWatch
+from penstock.node.disk_usage import DiskUsage
 from penstock.node.limits import connection_limits, files_kept_open, open_files_warning
 from penstock.node.membership import Membership
 from penstock.node.metadata_tail import MetadataTail
 from penstock.node.metrics_endpoint import MetricsEndpoint
+from penstock.node.moving import Moves
 from penstock.node.opening import open_replicas
 from penstock.node.settings import NodeSettings, coordinator_directory, without_meaning
 from penstock.node.upkeep import Intervals, Upkeep
 from penstock.protocol.api import ApiKey
 from penstock.records import COMPILED, Codec
-from penstock.storage.identity import Identity as DirectoryIdentity
-from penstock.storage.identity import create_identity, load_identity, new_uuid
-from penstock.storage.log_directory import LogDirectory
+from penstock.storage.identity import new_uuid
+from penstock.storage.log_directories import LogDirectories
+from penstock.storage.log_directory import DELETED, FUTURE
 from penstock.storage.open_files import DEFAULT_LIMIT
 from penstock.transactions import TransactionMachine
-from penstock.world.disk import DirectoryLock
 from penstock.world.net import BACKLOG, Listener
 from penstock.world.world import World
 
@@ -63,7 +75,7 @@ GRACE_SECONDS = 1.0
 
 
 class Node:
-    """One broker in one data directory."""
+    """One broker with its data directories."""
 
     def __init__(self, world: World, settings: NodeSettings) -> None:
         self._world = world
@@ -75,7 +87,9 @@ class Node:
         self._backlog = self._config[backlog_key] if backlog_key in settings.config.given else BACKLOG
         self._connections = OpenConnections(connection_limits(self._config), self._backlog)
         self._memory = RequestMemory(self._config["queued.max.request.bytes"])
-        self._lock: DirectoryLock | None = None
+        self._directories = DataDirectories(world.disk, world.entropy, settings)
+        self.on_fatal: Callable[[str], None] = lambda _: None
+        """Called when this node cannot go on, with the reason; whoever runs it should stop it."""
         self._membership: Membership | None = None
         self.broker: Broker | None = None
         self._registry = Registry()
@@ -85,6 +99,9 @@ class Node:
         self._is_recovered = False
         self._upkeep: Upkeep | None = None
         self._cleaning: LogCleaning | None = None
+        self._watch: DirectoryWatch | None = None
+        self._moves: Moves | None = None
+        self._unfinished: list[Unfinished] = []
         self._listener: Listener | None = None
 
     @property
@@ -97,14 +114,12 @@ class Node:
         for key in without_meaning(self._settings.config):
             logger.warning("config key=%s has no effect here", key)
         warn_of_broker_settings(self._config)
-        self._world.disk.make_directories(self._settings.data_directory)
-        self._lock = self._claim()
+        self._directories.claim()
         await self._open_endpoint()
         incarnation = new_uuid(self._world.entropy)
         try:
-            known = load_identity(self._world.disk, self._settings.data_directory, self._settings.node_id)
             door, tail = await self._join(incarnation)
-            identity = await self._identity(door, known)
+            identity = await self._identity(door)
             broker = await self._serve_from(tail, identity)
             assert self._membership is not None
             await self._membership.register(broker, incarnation, self._config["broker.rack"])
@@ -136,29 +151,24 @@ class Node:
         await self._connections.close(GRACE_SECONDS)
         if self._ticking is not None:
             self._ticking.cancel()
+        if self._moves is not None:
+            await self._moves.stop()
         if self._cleaning is not None:
             await self._cleaning.stop()
+        if self._watch is not None:
+            await self._watch.stop()
         if self._upkeep is not None:
             await self._upkeep.stop()
         if self._membership is not None:
             await self._membership.close()
         if broker is not None and self._is_recovered:
             # Only now may a stop say that it was clean.
-            broker.logs.close(broker.epoch)
+            for directory in broker.logs:
+                directory.close(broker.epoch)
         await self._world.workers.close()
         if self._endpoint is not None:
             self._endpoint.close()
-        if self._lock is not None:
-            self._lock.release()
-
-    def _claim(self) -> DirectoryLock:
-        path = f"{self._settings.data_directory}/.lock"
-        try:
-            return self._world.disk.lock(path)
-        except BlockingIOError:
-            raise ConfigError(
-                f"{self._settings.data_directory} is in use by another broker; stop it or choose another --data-dir"
-            ) from None
+        self._directories.release()
 
     async def _join(self, incarnation: bytes) -> tuple[LocalDoor, MetadataTail]:
         settings, config = self._settings, self._config
@@ -183,24 +193,18 @@ class Node:
         await self._membership.join()
         return door, tail
 
-    async def _identity(self, door: LocalDoor, known: DirectoryIdentity | None) -> Identity:
-        """Who this node is; its directory must belong to the coordinator's cluster."""
-        settings, world = self._settings, self._world
-        cluster_id = await door.cluster_id(known.cluster_id if known else uuid_to_text(new_uuid(world.entropy)))
-        own = known or create_identity(world.disk, settings.data_directory, settings.node_id, cluster_id, world.entropy)
-        if cluster_id != own.cluster_id:
-            raise ConfigError(
-                f"{settings.data_directory} belongs to cluster {own.cluster_id}, its coordinator to {cluster_id}; "
-                "use the coordinator it was made with, or another data directory"
-            )
-        directory_id = uuid_from_text(own.directory_id) if own.directory_id else bytes(16)
-        return Identity(settings.node_id, cluster_id, settings.advertised_host, settings.advertised_port, directory_id)
+    async def _identity(self, door: LocalDoor) -> Identity:
+        """Who this node is; its directories must belong to the coordinator's cluster."""
+        settings = self._settings
+        cluster_id = await door.cluster_id(self._directories.likely_cluster_id)
+        self._directories.identify(cluster_id)
+        return Identity(settings.node_id, cluster_id, settings.advertised_host, settings.advertised_port)
 
     async def _serve_from(self, tail: MetadataTail, identity: Identity) -> Broker:
         """Open the logs that the metadata gives this node, and bind the port they will be served on."""
         membership, world = self._membership, self._world
         assert membership is not None
-        logs = self._log_directory()
+        logs = self._log_directories()
         metrics = BrokerMetrics(self._registry, world.clock.monotonic_ms())
         flushing = Flushing(world.async_disk, world.clock, metrics.log_flushes)
         groups, transactions = self._group_coordinator(flushing), self._transaction_coordinator(flushing)
@@ -211,9 +215,7 @@ class Node:
         view = NodeView(broker, self._connections, self._memory, lambda: self._state, lambda: membership.is_controller)
         register_broker_gauges(self._registry, view)
         self._state = RECOVERY
-        logs.begin()
-        found = find_partitions(world.disk, logs.directory)
-        broker.replicas.retire_at_once(find_deleted(world.disk, logs.directory))
+        found = self._find(broker)
         await membership.lead()
         is_adopted = await self._adopt(found, tail.image)
         broker.load(tail.image)
@@ -231,6 +233,28 @@ class Node:
             broker.identity = replace(identity, port=self.port)
         return broker
 
+    def _find(self, broker: Broker) -> list[Found]:
+        """The logs that lie in the directories; what is of no use any more is retired."""
+        disk, online, replicas = self._world.disk, broker.logs.online, broker.replicas
+        found = [one for place in online for one in find_partitions(disk, place)]
+        replicas.retire_at_once([path for place in online for path in find_deleted(disk, place)])
+        moved = superseded(disk, found)
+        for one in moved:
+            replicas.retire_log(one.place, one.topic, one.index)
+        self._unfinished = [one for place in online for one in find_unfinished(disk, place)]
+        for unfinished in self._unfinished:
+            retired = unfinished.path.removesuffix(FUTURE) + DELETED
+            disk.rename(unfinished.path, retired)
+            replicas.retire_at_once([retired])
+        return [one for one in found if one not in moved]
+
+    def _resume_moves(self, broker: Broker, moves: Moves) -> None:
+        for one in self._unfinished:
+            hosted = broker.replicas.by_name(one.topic)
+            partition = None if hosted is None else hosted.partitions.get(one.index)
+            if partition is not None:
+                moves.want(partition, one.place)
+
     def _reconfigure(self, config: BrokerConfig) -> None:
         self._connections.limits = connection_limits(config)
         self._group_settings = group_settings(config)
@@ -242,15 +266,11 @@ class Node:
         if image.offset >= 0:
             return False
         assert self._membership is not None
-        disk, directory = self._world.disk, self._settings.data_directory
-        topics = topics_to_adopt(disk, directory, found)
-        return bool(await self._membership.submit(AdoptRequest(self._settings.node_id, topics), 0))
+        return bool(await self._membership.submit(AdoptRequest(self._settings.node_id, topics_to_adopt(found)), 0))
 
-    def _log_directory(self) -> LogDirectory:
+    def _log_directories(self) -> LogDirectories:
         entropy = self._world.entropy
-        return LogDirectory(
-            self._world.disk,
-            self._settings.data_directory,
+        return self._directories.open(
             log_config(self._config, {}),
             lambda bound: entropy.below(bound) if bound else 0,
             min(files_kept_open(self._settings.open_files_allowed), DEFAULT_LIMIT),
@@ -316,9 +336,16 @@ class Node:
         self._upkeep.start()
         figures = CleaningFigures()
         now_ms = self._world.clock.now_ms
-        register_cleaning_gauges(self._registry, broker.logs.absolute_directory, figures, now_ms)
+        register_cleaning_gauges(self._registry, [one.absolute_directory for one in broker.logs], figures, now_ms)
         self._cleaning = LogCleaning(self._world, broker.logs, broker.flushing, config, figures)
         self._cleaning.start()
+        assert self._membership is not None
+        usage = DiskUsage(broker.logs, self._world.clock, config["penstock.disk.usage.warn.percent"])
+        self._watch = DirectoryWatch(broker, self._membership, usage, lambda reason: self.on_fatal(reason))
+        self._watch.start()
+        self._moves = Moves(self._world, broker, self._cleaning)
+        broker.moves = self._moves
+        self._resume_moves(broker, self._moves)
         self._ticking = asyncio.get_running_loop().create_task(self._tick(broker))
 
     async def _tick(self, broker: Broker) -> None:

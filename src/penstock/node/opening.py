@@ -5,11 +5,13 @@ import logging
 from dataclasses import dataclass, replace
 
 from penstock.broker.broker import Broker
-from penstock.broker.replicas import report_cuts
+from penstock.broker.replicas import Place, report_cuts
 from penstock.metadata.image import Image, TopicState
+from penstock.model.config import ConfigError
+from penstock.model.hashes import uuid_to_text
 from penstock.node.directories import Found, has_records
 from penstock.storage.loading import LogState
-from penstock.storage.log_directory import Unflushed
+from penstock.storage.log_directory import LogDirectory, Unflushed
 from penstock.storage.recovery_task import TASK, decode_cuts, encode_task
 from penstock.world.workers import WorkerError
 from penstock.world.world import World
@@ -43,7 +45,7 @@ class Recovery:
 
 async def open_replicas(world: World, broker: Broker, found: list[Found], image: Image) -> None:
     """Open the logs that the image gives this broker; a directory that is not one of them is not served."""
-    logs, node_id = broker.logs, broker.identity.node_id
+    node_id = broker.identity.node_id
     wanted = {
         (topic.name, partition.index): topic
         for topic in image.topics.values()
@@ -51,54 +53,82 @@ async def open_replicas(world: World, broker: Broker, found: list[Found], image:
         if node_id in partition.replicas
     }
     here = _settle(world, broker, found, wanted)
-    states = {key: logs.state_of(*key) if key in here else LogState() for key in wanted}
-    doubtful = [] if logs.was_clean else [logs.unflushed(*key) for key in here]
+    places = {key: Place(directory, directory.state_of(*key)) for key, directory in here.items()}
+    doubtful = [directory.unflushed(*key) for key, directory in here.items() if not directory.was_clean]
     recovery = Recovery(sum(one.size for one in doubtful), world.clock.monotonic_ms())
     large = [one for one in doubtful if one.size >= WORTH_A_WORKER_BYTES]
     if len(large) > 1:
         # One alone is recovered here, where its progress can be seen.
         workers = broker.config["num.recovery.threads.per.data.dir"]
-        states |= await _recover_in_workers(world, broker, large, recovery, workers)
+        places |= await _recover_in_workers(world, broker, large, places, recovery, workers)
 
     def advance(size: int) -> None:
         recovery.advance(size, world.clock.monotonic_ms())
 
-    by_topic: dict[str, dict[int, LogState]] = {}
-    for (name, index), state in states.items():
-        by_topic.setdefault(name, {})[index] = state
+    by_topic: dict[str, dict[int, Place]] = {}
+    for key, topic in wanted.items():
+        place = places.get(key) or _place_for_missing(broker, topic, key[1])
+        if place is not None:
+            by_topic.setdefault(topic.name, {})[key[1]] = place
     for name, own in by_topic.items():
         broker.replicas.open_existing(image.topics[name], own, advance)
 
 
+def _place_for_missing(broker: Broker, topic: TopicState, index: int) -> Place | None:
+    """Where to make a log that no directory has: nowhere, if one that is not here may have it."""
+    logs, partition = broker.logs, topic.partitions[index]
+    directory_id = partition.directory_of(broker.identity.node_id)
+    home = None if directory_id is None else logs.with_id(directory_id)
+    if home is not None and not home.is_offline:
+        return Place(home, LogState())
+    is_elsewhere = directory_id is not None and len(partition.replicas) == 1
+    if is_elsewhere or logs.offline:
+        where = "unknown" if directory_id is None else uuid_to_text(directory_id)
+        logger.error("offline log=%s-%d, which is in the directory with id %s", topic.name, index, where)
+        broker.replicas.keep_offline(topic, index)
+        return None
+    return Place(logs.for_new_log(), LogState())
+
+
 def _settle(
     world: World, broker: Broker, found: list[Found], wanted: dict[tuple[str, int], TopicState]
-) -> list[tuple[str, int]]:
-    """The directories that can be opened; those of deleted topics are retired."""
-    here = []
+) -> dict[tuple[str, int], LogDirectory]:
+    """Where the logs lie that can be opened; those of deleted topics are retired."""
+    here: dict[tuple[str, int], LogDirectory] = {}
     for one in found:
-        topic = wanted.get((one.topic, one.index))
+        key = one.topic, one.index
+        topic = wanted.get(key)
         if topic is not None and one.topic_id in (None, topic.topic_id):
-            here.append((one.topic, one.index))
-        elif one.topic_id is None and has_records(world.disk, broker.logs.directory, one):
-            logger.error("not served directory=%s-%d, which belongs to no known topic", one.topic, one.index)
+            if key in here:
+                raise ConfigError(
+                    f"{one.topic}-{one.index} is in {here[key].directory} and in {one.place.directory}; move away the "
+                    "one that is not to be used"
+                )
+            here[key] = one.place
+        elif one.topic_id is None and has_records(world.disk, one):
+            logger.error("not served directory=%s, which belongs to no known topic", one.path)
         else:
-            logger.warning("retired directory=%s-%d, whose topic was deleted", one.topic, one.index)
-            broker.replicas.retire_directory(one.topic, one.index)
+            logger.warning("retired directory=%s, whose topic was deleted", one.path)
+            broker.replicas.retire_log(one.place, one.topic, one.index)
     return here
 
 
 async def _recover_in_workers(
-    world: World, broker: Broker, large: list[Unflushed], recovery: Recovery, workers: int
-) -> dict[tuple[str, int], LogState]:
+    world: World,
+    broker: Broker,
+    large: list[Unflushed],
+    places: dict[tuple[str, int], Place],
+    recovery: Recovery,
+    workers: int,
+) -> dict[tuple[str, int], Place]:
     """Let workers recover the logs that take long; small ones are quicker done than a process is started."""
-    logs = broker.logs
-    recovered: dict[tuple[str, int], LogState] = {}
+    recovered: dict[tuple[str, int], Place] = {}
     slots = asyncio.Semaphore(workers)
 
     async def recover(one: Unflushed) -> None:
-        state = logs.state_of(one.topic, one.partition)
+        directory, state = places[one.topic, one.partition]
         config = broker.log_config_of(one.topic)
-        order = encode_task(logs.path(one.topic, one.partition), config, state, world.clock.now_ms())
+        order = encode_task(directory.path(one.topic, one.partition), config, state, world.clock.now_ms())
         async with slots:
             try:
                 report_cuts(decode_cuts(await world.workers.run(TASK, order)))
@@ -106,7 +136,7 @@ async def _recover_in_workers(
                 # This process does it again when it opens the log, and then says what is wrong.
                 logger.warning("worker failed log=%s-%d reason=%r", one.topic, one.partition, str(error))
                 return
-        recovered[one.topic, one.partition] = replace(state, was_clean=True)
+        recovered[one.topic, one.partition] = Place(directory, replace(state, was_clean=True))
         recovery.advance(one.size, world.clock.monotonic_ms())
 
     await asyncio.gather(*[recover(one) for one in large])

@@ -9,12 +9,15 @@ from penstock.world.disk import AsyncDisk
 logger = logging.getLogger(__name__)
 
 
+def parent_of(path: str) -> str:
+    return path.rpartition("/")[0] or "."
+
+
 class Removal:
     """One path after the other: a topic of a thousand partitions must not take every I/O thread from the readers."""
 
-    def __init__(self, async_disk: AsyncDisk, directory: str) -> None:
+    def __init__(self, async_disk: AsyncDisk) -> None:
         self._async_disk = async_disk
-        self._directory = directory
         self._waiting: list[tuple[int, str]] = []
         self._running: asyncio.Task[None] | None = None
         self._is_closed = False
@@ -33,18 +36,28 @@ class Removal:
     async def remove_due(self, now_ms: int) -> None:
         due = [one for one in self._waiting if one[0] <= now_ms]
         self._waiting = [one for one in self._waiting if one[0] > now_ms]
-        if any(path.endswith(DELETED) for _, path in due):
-            try:
-                # Else a power cut could undo the rename of a directory and not the removal of what says whose it is.
-                await self._async_disk.sync_directory(self._directory)
-            except OSError as error:
-                logger.error("cannot sync directory=%s reason=%r", self._directory, str(error))
-                self._waiting += due
-                return
-        for _, path in due:
+        unsynced = await self._sync_parents({parent_of(path) for _, path in due if path.endswith(DELETED)})
+        for due_ms, path in due:
             if self._is_closed:
                 return
-            await self._remove(path)
+            if path.endswith(DELETED) and parent_of(path) in unsynced:
+                self._waiting.append((due_ms, path))
+            else:
+                await self._remove(path)
+
+    async def _sync_parents(self, directories: set[str]) -> set[str]:
+        """Else a power cut could undo the rename of a directory and not the removal of what says whose it is.
+
+        Those that could not be synced.
+        """
+        failed = set()
+        for directory in directories:
+            try:
+                await self._async_disk.sync_directory(directory)
+            except OSError as error:
+                logger.error("cannot sync directory=%s reason=%r", directory, str(error))
+                failed.add(directory)
+        return failed
 
     async def close(self) -> None:
         """Let the one under way end, for the files are another process's soon; the next start removes the others."""

@@ -1,7 +1,9 @@
 """From configuration keys to what a node works with."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from os.path import abspath
 from socket import gethostname
 
 from penstock.model.broker_keys import NODE_KEYS
@@ -23,7 +25,7 @@ SERVED_KEYS = frozenset(BROKER_MEANINGS)
 
 @dataclass(frozen=True, slots=True)
 class NodeSettings:
-    data_directory: str
+    data_directories: tuple[str, ...]
     node_id: int
     coordinator: str
     """Where the cluster's state lives: `local` or `zookeeper://host:port,host:port/path`."""
@@ -34,6 +36,11 @@ class NodeSettings:
     """0 stands for the port that is listened on."""
     config: Config
     open_files_allowed: int
+
+    @property
+    def data_directory(self) -> str:
+        """The one where more is kept than logs."""
+        return self.data_directories[0]
 
 
 def node_settings(given: Mapping[str, str], open_files_allowed: int = ENOUGH_OPEN_FILES) -> NodeSettings:
@@ -47,7 +54,7 @@ def node_settings(given: Mapping[str, str], open_files_allowed: int = ENOUGH_OPE
         _endpoint(config, "advertised.listeners") if config["advertised.listeners"] else (host, port)
     )
     return NodeSettings(
-        data_directory=_data_directory(config),
+        data_directories=_data_directories(config),
         node_id=_node_id(config),
         coordinator=_coordinator(config),
         listen_host=host,
@@ -72,11 +79,15 @@ def without_meaning(config: Config) -> list[str]:
     return sorted(set(config.given) - SERVED_KEYS)
 
 
-def _data_directory(config: Config) -> str:
-    directories = config["log.dirs"] or config["log.dir"]
-    if len(directories) != 1:
-        raise ConfigError("log.dirs names several directories; this version keeps its data in one")
-    return str(directories[0])
+def _data_directories(config: Config) -> tuple[str, ...]:
+    directories = tuple(config["log.dirs"] or config["log.dir"])
+    if not directories:
+        raise ConfigError("log.dirs must name at least one directory")
+    counts = Counter(map(abspath, directories))
+    for path, count in counts.items():
+        if count > 1:
+            raise ConfigError(f"log.dirs names {path} more than once")
+    return directories
 
 
 def _node_id(config: Config) -> int:

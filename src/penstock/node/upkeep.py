@@ -9,8 +9,9 @@ from penstock.broker.replicas import Replicas
 from penstock.model.errors import KafkaError
 from penstock.node.removal import Removal
 from penstock.storage.log import Log
-from penstock.storage.log_directory import LogDirectory
+from penstock.storage.log_directories import LogDirectories
 from penstock.storage.retention import apply_retention
+from penstock.world.disk import is_gone
 from penstock.world.world import World
 
 logger = logging.getLogger(__name__)
@@ -26,10 +27,10 @@ class Intervals:
 
 
 class Upkeep:
-    """One task for all logs of a directory."""
+    """One task for all logs."""
 
     def __init__(
-        self, world: World, logs: LogDirectory, replicas: Replicas, flushing: Flushing, intervals: Intervals
+        self, world: World, logs: LogDirectories, replicas: Replicas, flushing: Flushing, intervals: Intervals
     ) -> None:
         self._world = world
         self._flushing = flushing
@@ -38,7 +39,7 @@ class Upkeep:
         self._intervals = intervals
         now_ms = world.clock.monotonic_ms()
         self._last_checkpoint_ms = self._last_retention_ms = self._last_producer_check_ms = now_ms
-        self._removal = Removal(world.async_disk, logs.directory)
+        self._removal = Removal(world.async_disk)
         self._running: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -100,7 +101,10 @@ class Upkeep:
             logger.info("retired segments=%d log=%s start_offset=%d", count, log.directory, log.start_offset)
 
     def _write_checkpoints(self) -> None:
-        try:
-            self._logs.write_checkpoints()
-        except OSError as error:
-            logger.error("checkpoint failed reason=%r", str(error))
+        for directory in self._logs.online:
+            try:
+                directory.write_checkpoints()
+            except OSError as error:
+                logger.error("checkpoint failed directory=%s reason=%r", directory.directory, str(error))
+                if is_gone(error):
+                    directory.fail(error)

@@ -116,6 +116,11 @@ class SimFile:
         self._check_open()
         return self.pages.modified_ms
 
+    def set_modified_ms(self, modified_ms: int) -> None:
+        self._check_open()
+        self._disk.operate("set_modified", self._path, f" to {modified_ms}")
+        self.pages.modified_ms = modified_ms
+
     def read(self, position: int, size: int) -> bytes:
         self._check_open()
         self._disk.operate("read", self._path, f" {position}+{size}")

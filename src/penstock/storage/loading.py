@@ -45,6 +45,8 @@ class Opening:
     jitter: Callable[[int], int]
     progress: Progress
     cuts: list[Cut] = field(default_factory=list)
+    retired: list[str] = field(default_factory=list)
+    """Files of segments that had to go."""
     has_written: bool = False
     """Whether a segment was made or made anew."""
 
@@ -82,6 +84,7 @@ def open_log(
         jitter=jitter,
     )
     log.is_new = is_new
+    log.retired_paths = opening.retired
     log.has_changed = not is_new and (opening.has_written or not opening.state.was_clean)
     log.is_untouched = not log.has_changed and not is_new
     if not log.is_untouched:
@@ -93,7 +96,8 @@ def open_log(
     log.recovery_point = (
         log.end_offset if opening.state.was_clean else min(opening.state.recovery_point, log.end_offset)
     )
-    log.raise_high_watermark(min(opening.state.high_watermark, log.end_offset))
+    # Retention may have gone on since the checkpoint: what it took was below the high watermark.
+    log.raise_high_watermark(max(opening.state.high_watermark, log.start_offset))
     return log, opening.cuts
 
 
@@ -182,7 +186,7 @@ def _load_segments(opening: Opening, epochs: LeaderEpochs) -> list[Segment]:
         if cut is not None:
             for each in later:
                 logger.warning("dropped segment=%s, which lies behind a cut", each.path(".log"))
-                each.rename(".deleted")
+                opening.retired += each.rename(".deleted")
             del segments[number + 1 :]
             break
     return _with_active(opening, segments)
@@ -255,7 +259,7 @@ def _with_active(opening: Opening, segments: list[Segment]) -> list[Segment]:
             state.start_offset,
         )
         for segment in segments:
-            segment.rename(".deleted")
+            opening.retired += segment.rename(".deleted")
         segments = []
     if not segments:
         segment = Segment(opening.disk, opening.files, opening.directory, state.start_offset, opening.config)

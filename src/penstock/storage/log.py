@@ -5,7 +5,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 
 from penstock.model.buffers import Buffer
-from penstock.model.errors import KafkaStorageError, OffsetOutOfRange, OutOfOrderSequenceNumber, RecordListTooLarge
+from penstock.model.errors import KafkaStorageError, OffsetOutOfRange, RecordListTooLarge
 from penstock.records import BatchView, patch_header, patch_in_place
 from penstock.records.batch import LENGTH_OVERHEAD
 from penstock.storage.aborted import aborted_between, end_of_read
@@ -18,10 +18,10 @@ from penstock.storage.outcomes import Appended, FlushDue, FoundRecord, PlainBatc
 from penstock.storage.producer_snapshots import ProducerSnapshots
 from penstock.storage.producers import NO_PRODUCER, AppendedBatch, EndMarker, Origin, Producers, TransactionEnd
 from penstock.storage.reading import READ_ERRORS, Reading
-from penstock.storage.recall import recall_batches
+from penstock.storage.recall import check_sequences
 from penstock.storage.replay import end_marker, marker_batch, note_end, note_producer, replay_producers
 from penstock.storage.segment import Segment
-from penstock.world.disk import Disk, FileRange
+from penstock.world.disk import Disk, FileRange, is_gone
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +58,8 @@ class Log:
         self.high_watermark = 0
         self.recovery_point = 0
         self._unflushed_since_ms: int | None = None
-        self._retired_paths: list[str] = []
+        self.retired_paths: list[str] = []
+        """Files that were renamed since the last `take_retired`."""
         self.is_new = False
         """Whether the directory itself was made since the last flush."""
         self.may_wait_for_flush = config.may_wait_for_flush
@@ -66,6 +67,8 @@ class Log:
         """Whether any file may differ from what the device has."""
         self.is_untouched = False
         """Whether every file is still as a clean stop left it: then a stop has nothing to write either."""
+        self.on_failure: Callable[[OSError], None] = lambda _: None
+        """Whoever must know that this log is offline."""
 
     @property
     def directory(self) -> str:
@@ -92,7 +95,10 @@ class Log:
     def last_stable_offset(self) -> int:
         """Below this, every transaction has an outcome that readers may see."""
         unstable = self.producers.first_unstable_offset
-        return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
+        if unstable is None:
+            return self.high_watermark
+        # Retention may have taken the beginning of an open transaction; what it took is of no concern to readers.
+        return min(max(unstable, self.start_offset), self.high_watermark)
 
     # Appending
 
@@ -155,7 +161,7 @@ class Log:
         last_offset = self.end_offset + last_offset_delta
         try:
             if not self.has_changed:
-                self._touch()
+                self.touch()
             segment = self._segments[-1]
             if segment.should_roll(size, last_offset, max_timestamp, now_ms):
                 self.roll(self.end_offset, now_ms)
@@ -179,21 +185,7 @@ class Log:
             return None
         if origin is not Origin.CLIENT:
             return None
-        sequences = (batch.producer_id, batch.producer_epoch, batch.base_sequence, batch.last_sequence)
-        repeated = self.producers.duplicate_of(*sequences)
-        if repeated is not None:
-            return repeated
-        try:
-            self.producers.check_data(*sequences, is_transactional=batch.is_transactional)
-        except OutOfOrderSequenceNumber:
-            if not self.producers.may_have_forgotten(batch.producer_id, batch.producer_epoch, batch.last_sequence):
-                raise
-            with self._reading:
-                recall_batches(self._segments, self.producers, batch.producer_id)
-            repeated = self.producers.duplicate_of(*sequences)
-            if repeated is None:
-                raise
-        return repeated
+        return check_sequences(batch, self.producers, self._segments, self._reading)
 
     def _note_abort(self, aborted: AbortedTransaction | None) -> None:
         if aborted is None:
@@ -208,7 +200,7 @@ class Log:
     def roll(self, base_offset: int, now_ms: int) -> None:
         """Close the active segment and begin a new one, with a snapshot of the producers where they meet."""
         base_offset = max(base_offset, self.end_offset)
-        self._touch()
+        self.touch()
         if base_offset == self.active.base_offset:
             # It is empty already, and two segments of one name would be one file.
             return
@@ -301,9 +293,9 @@ class Log:
             for segment in self._segments:
                 segment.close()
 
-    def abandon(self) -> None:
-        """Let go of every file without writing anything more: the log is deleted."""
-        self._failure = "the log was deleted"
+    def abandon(self, reason: str) -> None:
+        """Let go of every file without writing anything more: the log is deleted, or its directory has failed."""
+        self._failure = reason
         for segment in self._segments:
             segment.close()
 
@@ -399,6 +391,8 @@ class Log:
 
     def retire_oldest(self, count: int) -> None:
         """Take segments from the log's beginning; their files wait under another name until no reader can hold them."""
+        if count:
+            self.touch()
         for segment in self._segments[:count]:
             self._retire(segment)
         del self._segments[:count]
@@ -406,22 +400,22 @@ class Log:
 
     def replace_segments(self, count: int, replacement: Segment, retired_paths: list[str]) -> None:
         """One segment stands where so many closed ones stood, the first of which began where it begins."""
+        self.touch()
         first = self._base_offsets.index(replacement.base_offset)
         for segment in self._segments[first + 1 : first + count]:
             self._snapshots.remove(segment.base_offset)
         self._segments[first : first + count] = [replacement]
         self._base_offsets[first : first + count] = [replacement.base_offset]
-        self._retired_paths += retired_paths
-        self.has_changed = True
+        self.retired_paths += retired_paths
 
     def take_retired(self) -> list[str]:
         """The files that were renamed since the last call; they may be removed once no reader can hold them."""
-        paths, self._retired_paths = self._retired_paths, []
+        paths, self.retired_paths = self.retired_paths, []
         return paths
 
     def truncate(self, offset: int, now_ms: int) -> bool:
         """Drop every record at or above an offset, as a follower does to agree with its leader."""
-        self._touch()
+        self.touch()
         if offset >= self.end_offset:
             self.epochs.truncate_end(offset)
             return False
@@ -455,8 +449,7 @@ class Log:
         self._base_offsets = [offset]
         self.start_offset = self.end_offset = self.recovery_point = self.high_watermark = offset
         self.epochs.clear()
-        for snapshot in list(self._snapshots.offsets):
-            self._snapshots.remove(snapshot)
+        self._snapshots.clear(offset)
         self.producers.restore([], offset, now_ms, self.config.producer_id_expiration_ms)
 
     def reconfigure(self, config: LogConfig) -> None:
@@ -466,7 +459,7 @@ class Log:
         for segment in self._segments:
             segment.reconfigure(config)
 
-    def _touch(self) -> None:
+    def touch(self) -> None:
         self.has_changed = True
         if self.is_untouched:
             self.is_untouched = False
@@ -474,21 +467,24 @@ class Log:
 
     def _retire(self, segment: Segment) -> None:
         self.has_changed = True
-        self._retired_paths += segment.rename(".deleted")
+        self.retired_paths += segment.rename(".deleted")
         self._snapshots.remove(segment.base_offset)
 
     def _note_failure(self, error: OSError) -> None:
         """A log whose file could not be cut back to its last good byte takes no more appends."""
         try:
-            is_clean = self.active.file.size() == self.active.size
+            is_clean = not is_gone(error) and self.active.file.size() == self.active.size
         except OSError:
             is_clean = False
         if not is_clean:
             self.go_offline(error)
 
     def go_offline(self, error: OSError) -> None:
+        if self._failure is not None:
+            return
         self._failure = str(error)
         logger.error("log offline directory=%s reason=%r", self._directory, self._failure)
+        self.on_failure(error)
 
     def _refuse_if_failed(self) -> None:
         if self._failure is not None:

@@ -1,15 +1,17 @@
 """A directory of logs and the files beside them that say how far each can be trusted."""
 
+import errno
 import json
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.model.errors import KafkaStorageError
 from penstock.storage.checkpoint import read_offsets, write_atomically, write_offsets
 from penstock.storage.cleaning.cleaner import CleanedGroup
 from penstock.storage.cleaning.swapping import Swap
 from penstock.storage.formats import CorruptFile
+from penstock.storage.identity import FILE_NAME as IDENTITY_FILE
 from penstock.storage.loading import LogState, open_log
 from penstock.storage.log import Log
 from penstock.storage.log_config import LogConfig
@@ -25,7 +27,9 @@ START_OFFSETS = "log-start-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 CLEAN_ENDS = "cleaner-offset-checkpoint"
 DELETED = "-delete"
+FUTURE = "-future"
 MAX_NAME_BYTES = 255
+NO_ID = bytes(16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,23 +51,34 @@ class LogDirectory:
         config: LogConfig,
         jitter: Callable[[int], int],
         open_files: int = DEFAULT_LIMIT,
+        directory_id: bytes = NO_ID,
     ) -> None:
         self._disk = disk
         self._directory = directory
         self._config = config
         self._jitter = jitter
         self._files = OpenFiles(disk, open_files)
+        self.directory_id = directory_id
+        self.failure: str | None = None
+        """Why nothing here can be used until a restart."""
+        self.on_failure: Callable[[LogDirectory], None] = lambda _: None
         self._logs: dict[tuple[str, int], Log] = {}
         self.was_clean = False
         self._recovery_points: dict[tuple[str, int], int] = {}
         self._start_offsets: dict[tuple[str, int], int] = {}
         self._high_watermarks: dict[tuple[str, int], int] = {}
+        self._expected: dict[tuple[str, int], LogState] = {}
+        """Logs that are about to come from another directory."""
         self.clean_ends: dict[tuple[str, int], int] = {}
         """Up to where each compacted log was cleaned."""
 
     @property
     def directory(self) -> str:
         return self._directory
+
+    @property
+    def is_offline(self) -> bool:
+        return self.failure is not None
 
     @property
     def absolute_directory(self) -> str:
@@ -76,6 +91,31 @@ class LogDirectory:
     @property
     def logs(self) -> list[Log]:
         return list(self._logs.values())
+
+    @property
+    def count(self) -> int:
+        return len(self._logs)
+
+    def __contains__(self, key: tuple[str, int]) -> bool:
+        return key in self._logs
+
+    def fail(self, error: OSError) -> None:
+        """Use nothing here any more: what one log met, the others would meet too."""
+        if self.failure is not None:
+            return
+        self.failure = str(error)
+        for log in self._logs.values():
+            log.abandon(f"its directory has failed: {self.failure}")
+        self._files.close_all()
+        self.on_failure(self)
+
+    def probe(self) -> None:
+        """Fail if the directory was taken away: logs with open files would notice late, or never."""
+        try:
+            if not self._disk.exists(f"{self._directory}/{IDENTITY_FILE}"):
+                self.fail(FileNotFoundError(errno.ENOENT, "it is not there any more", self._directory))
+        except OSError as error:
+            self.fail(error)
 
     @property
     def compacted(self) -> list[tuple[tuple[str, int], Log]]:
@@ -151,16 +191,49 @@ class LogDirectory:
             jitter=self._jitter,
             progress=progress,
         )
+        log.on_failure = self.fail
         self._logs[topic, partition] = log
         return log, cuts
 
-    def retire(self, topic: str, partition: int, unique: str) -> str:
-        """Let go of a log and rename its directory, which may be removed once no reader can hold its files."""
+    def future_path(self, topic: str, partition: int, unique: str) -> str:
+        """Where a log is put together that will come here from another directory."""
+        return f"{self._directory}/{topic}-{partition}.{unique}{FUTURE}"
+
+    def expect(self, topic: str, partition: int, state: LogState) -> None:
+        """Have it on record how far a log can be trusted before it is here: a crash may come right after."""
+        self._expected[topic, partition] = state
+        self.write_checkpoints()
+
+    def expect_no_more(self, topic: str, partition: int) -> None:
+        self._expected.pop((topic, partition), None)
+
+    def adopt(self, future_path: str, topic: str, partition: int, now_ms: int, config: LogConfig) -> Log:
+        """Give a log that was put together its place, and open it; it goes back there if it cannot be opened."""
+        state = replace(self._expected[topic, partition], was_clean=True)
+        self._disk.rename(future_path, self.path(topic, partition))
+        try:
+            log, _ = self.open(topic, partition, now_ms, state, config=config)
+        except (OSError, KafkaStorageError):
+            self._logs.pop((topic, partition), None)
+            self._disk.rename(self.path(topic, partition), future_path)
+            raise
+        log.recovery_point = min(state.recovery_point, log.end_offset)
+        log.is_new = True
+        log.touch()
+        del self._expected[topic, partition]
+        return log
+
+    def let_go(self, topic: str, partition: int, reason: str) -> None:
+        """Use a log no more; its files are left where they are."""
         log = self._logs.pop((topic, partition), None)
         if log is not None:
-            log.abandon()
+            log.abandon(reason)
         for offsets in (self._recovery_points, self._start_offsets, self._high_watermarks, self.clean_ends):
             offsets.pop((topic, partition), None)
+
+    def retire(self, topic: str, partition: int, unique: str) -> str:
+        """Let go of a log and rename its directory, which may be removed once no reader can hold its files."""
+        self.let_go(topic, partition, "the log was deleted")
         suffix = f"-{partition}.{unique}{DELETED}"
         retired = f"{self._directory}/{topic[: MAX_NAME_BYTES - len(suffix)]}{suffix}"
         self._disk.rename(self.path(topic, partition), retired)
@@ -169,17 +242,22 @@ class LogDirectory:
     def write_checkpoints(self) -> None:
         """Write down how far each log is flushed, where it begins, and what its readers may see."""
         flushed = {key: log.recovery_point for key, log in self._logs.items()}
+        flushed |= {key: state.recovery_point for key, state in self._expected.items()}
         write_offsets(self._disk, self._directory, RECOVERY_POINTS, flushed)
         self._recovery_points = flushed
         raised = {
             key: log.start_offset for key, log in self._logs.items() if log.start_offset > log.segments[0].base_offset
         }
+        raised |= {key: state.start_offset for key, state in self._expected.items()}
         write_offsets(self._disk, self._directory, START_OFFSETS, raised)
         visible = {key: log.high_watermark for key, log in self._logs.items()}
+        visible |= {key: state.high_watermark for key, state in self._expected.items()}
         write_offsets(self._disk, self._directory, HIGH_WATERMARKS, visible)
 
     def close(self, broker_epoch: int) -> None:
         """Bring every log to the device; only if all of them are there does the next start skip recovery."""
+        if self.is_offline:
+            return
         closed = [_is_closed(log) for log in self._logs.values()]
         self._files.close_all()
         try:

@@ -77,6 +77,12 @@ class ProducerSnapshots:
         for offset in strays:
             self.remove(offset)
 
+    def clear(self, start_offset: int) -> None:
+        """The log begins anew at an offset: the next snapshot may be of an earlier one than the last."""
+        for offset in list(self.offsets):
+            self.remove(offset)
+        self._last_taken = start_offset
+
     def remove(self, offset: int) -> None:
         if offset in self.offsets:
             self.offsets.remove(offset)

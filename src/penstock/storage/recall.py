@@ -6,11 +6,35 @@ be sent again under another epoch, and be there twice.
 
 from collections.abc import Iterator, Sequence
 
+from penstock.model.errors import OutOfOrderSequenceNumber
+from penstock.records import BatchView
 from penstock.storage.producers import REMEMBERED_BATCHES, AppendedBatch, Producers, next_sequence
+from penstock.storage.reading import Reading
 from penstock.storage.segment import Segment
 
 MAX_BYTES = 32 << 20
 """Only what was in flight at the end matters, so there is no need to look far back."""
+
+
+def check_sequences(
+    batch: BatchView, producers: Producers, segments: Sequence[Segment], reading: Reading
+) -> AppendedBatch | None:
+    """The batch that this one repeats, None if it may be appended; an error if neither is so."""
+    sequences = (batch.producer_id, batch.producer_epoch, batch.base_sequence, batch.last_sequence)
+    repeated = producers.duplicate_of(*sequences)
+    if repeated is not None:
+        return repeated
+    try:
+        producers.check_data(*sequences, is_transactional=batch.is_transactional)
+    except OutOfOrderSequenceNumber:
+        if not producers.may_have_forgotten(batch.producer_id, batch.producer_epoch, batch.last_sequence):
+            raise
+        with reading:
+            recall_batches(segments, producers, batch.producer_id)
+        repeated = producers.duplicate_of(*sequences)
+        if repeated is None:
+            raise
+    return repeated
 
 
 def recall_batches(segments: Sequence[Segment], producers: Producers, producer_id: int) -> None:

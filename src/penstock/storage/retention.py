@@ -1,41 +1,67 @@
 """Which of a log's oldest segments may go: by its start, by size, by age."""
 
+import logging
 from collections.abc import Callable, Sequence
 
+from penstock.model.errors import KafkaStorageError
 from penstock.storage.log import Log
 from penstock.storage.log_config import LogConfig
 from penstock.storage.segment import Segment
 
-UNLIMITED = -1
+logger = logging.getLogger(__name__)
 
 
 def delete_old_segments(log: Log) -> int:
     """Retire segments that lie wholly below the log's start; returns how many."""
     count = below_start(log.segments, log.start_offset, log.end_offset, log.high_watermark)
-    log.retire_oldest(count)
-    return count
+    return _retire(log, count, f"log start offset {log.start_offset} breached")
 
 
 def apply_retention(log: Log, now_ms: int) -> int:
     """Retire the oldest segments as the configuration says; returns how many."""
     count = delete_old_segments(log)
-    if not log.config.deletes_old_segments:
+    config = log.config
+    if not config.deletes_old_segments:
         return count
-    size, end = over_size(log.segments, log.config, log.end_offset, log.high_watermark), log.end_offset
-    count += _expire(log, size, now_ms)
-    old = too_old(log.segments, log.config, end, log.high_watermark, now_ms)
-    return count + _expire(log, old, now_ms)
+    large = over_size(log.segments, config, log.end_offset, log.high_watermark)
+    count += _expire(log, large, now_ms, f"retention size {config.retention_bytes} bytes breached")
+    old = too_old(log.segments, config, log.end_offset, log.high_watermark, now_ms)
+    return count + _expire(log, old, now_ms, f"retention time {config.retention_ms} ms breached")
 
 
-def _expire(log: Log, count: int, now_ms: int) -> int:
+def _expire(log: Log, count: int, now_ms: int, reason: str) -> int:
     if not count:
         return 0
     if count == len(log.segments):
         # A log always has a segment to append to.
         log.roll(log.end_offset, now_ms)
+    # Readers must not be sent to a segment that is on its way out.
     log.raise_start(log.segments[count].base_offset)
-    log.retire_oldest(count)
+    return _retire(log, count, reason)
+
+
+def _retire(log: Log, count: int, reason: str) -> int:
+    try:
+        for segment in log.segments[:count]:
+            _say_why(log, segment, reason)
+        log.retire_oldest(count)
+    except OSError as error:
+        # Some files have their other name and others not; the next start finds a log that begins behind them.
+        log.go_offline(error)
+        raise KafkaStorageError(f"cannot retire segments of {log.directory}: {error}") from error
     return count
+
+
+def _say_why(log: Log, segment: Segment, reason: str) -> None:
+    logger.info(
+        "retired segment log=%s base_offset=%d bytes=%d largest_timestamp_ms=%d last_modified_ms=%d reason=%r",
+        log.directory,
+        segment.base_offset,
+        segment.size,
+        segment.largest.timestamp_ms,
+        segment.file.modified_ms(),
+        reason,
+    )
 
 
 def below_start(segments: Sequence[Segment], start_offset: int, end_offset: int, high_watermark: int) -> int:
@@ -50,7 +76,7 @@ def below_start(segments: Sequence[Segment], start_offset: int, end_offset: int,
 def over_size(segments: Sequence[Segment], config: LogConfig, end_offset: int, high_watermark: int) -> int:
     """How many segments can go before the log would be smaller than it may be."""
     excess = sum(segment.size for segment in segments) - config.retention_bytes
-    if config.retention_bytes == UNLIMITED or excess < 0:
+    if config.retention_bytes < 0 or excess < 0:
         return 0
 
     def is_excess(number: int) -> bool:
@@ -65,11 +91,16 @@ def over_size(segments: Sequence[Segment], config: LogConfig, end_offset: int, h
 
 def too_old(segments: Sequence[Segment], config: LogConfig, end_offset: int, high_watermark: int, now_ms: int) -> int:
     """How many segments have only records that are older than they may be."""
-    if config.retention_ms == UNLIMITED:
+    if config.retention_ms < 0:
         return 0
 
     def is_old(number: int) -> bool:
-        return now_ms - segments[number].largest_timestamp > config.retention_ms
+        newest_ms = segments[number].largest_timestamp
+        if newest_ms > now_ms:
+            # It keeps all that follows too, for as long as it takes; a wrong unit in a producer looks like this.
+            path = segments[number].path(".log")
+            logger.warning("timestamp ahead of the clock file=%s largest_timestamp_ms=%d; it is kept", path, newest_ms)
+        return now_ms - newest_ms > config.retention_ms
 
     return _count(segments, end_offset, high_watermark, is_old)
 

@@ -1,10 +1,21 @@
 """The door to files: what storage may ask of a disk, and a range of a file on its way to a socket."""
 
+import errno
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from penstock.model.buffers import Buffer
+
+GONE: Final = frozenset(
+    (errno.ENOENT, errno.ENOTDIR, errno.EROFS, errno.ENODEV, errno.ENXIO, errno.ESTALE, errno.ENOTCONN, errno.EACCES)
+)
+"""Errors of a directory that was removed, unmounted, or made read-only: trying again does not help."""
+
+
+def is_gone(error: OSError) -> bool:
+    """Whether an error says that the place itself cannot be used any more, unlike one of a full disk."""
+    return error.errno in GONE
 
 
 class File(Protocol):
@@ -17,6 +28,10 @@ class File(Protocol):
 
     def modified_ms(self) -> int:
         """When the file was last written, by the wall clock."""
+        ...
+
+    def set_modified_ms(self, modified_ms: int) -> None:
+        """Say that it was last written then; the next write says otherwise."""
         ...
 
     def read(self, position: int, size: int) -> bytes:

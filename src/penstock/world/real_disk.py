@@ -43,6 +43,9 @@ class RealFile:
     def modified_ms(self) -> int:
         return os.fstat(self._fd).st_mtime_ns // 1_000_000
 
+    def set_modified_ms(self, modified_ms: int) -> None:
+        os.utime(self._fd, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
+
     def read(self, position: int, size: int) -> bytes:
         return read_fully(self._fd, position, size)
 

@@ -89,6 +89,7 @@ MEANT: tuple[Accepted, ...] = (
     Accepted("Produce", "stamped by both", "*.record_errors[0].*", "ours does not print the record"),
     Accepted("ListOffsets", "unknown isolation", "*", _CRASHES),
     Accepted("Fetch", "negative room in the partition", "*", "Apache stumbles over it; for ours there is no room"),
+    Accepted(_BROKER_CONFIGS, "cleaners: none", "*.error_message", "ours says what is wrong", apache="'/ by zero'"),
 )
 
 OPEN: tuple[Accepted, ...] = (

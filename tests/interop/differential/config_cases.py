@@ -211,6 +211,8 @@ TOPIC_CHANGES = Table(
 )
 
 _BACKOFF = "log.cleaner.backoff.ms"
+_CLEANERS = "log.cleaner.threads"
+_CLEANER_MEMORY = "log.cleaner.dedupe.buffer.size"
 _BROKER_CHANGES: dict[str, tuple[str, list[Op]]] = {
     "set": (THIS, [(_BACKOFF, SET, "16000")]),
     "set for all": (ALL_BROKERS, [(_BACKOFF, SET, "17000")]),
@@ -247,7 +249,23 @@ _BROKER_CHANGES: dict[str, tuple[str, list[Op]]] = {
     "too few threads": (THIS, [("num.io.threads", SET, "1")]),
     "no threads": (THIS, [("num.io.threads", SET, "0")]),
     "too many threads": (THIS, [("num.network.threads", SET, "99")]),
-    "threads for all": (ALL_BROKERS, [("log.cleaner.threads", SET, "2")]),
+    "cleaners for all": (ALL_BROKERS, [(_CLEANERS, SET, "2")]),
+    "cleaners: more than double": (THIS, [(_CLEANERS, SET, "5")]),
+    "cleaners: double": (THIS, [(_CLEANERS, SET, "4")]),
+    "cleaners for all, under one's own": (ALL_BROKERS, [(_CLEANERS, SET, "9")]),
+    "cleaners: less than half": (THIS, [(_CLEANERS, SET, "1")]),
+    "cleaners: half": (THIS, [(_CLEANERS, SET, "2")]),
+    "cleaners: back to more than double": (THIS, [(_CLEANERS, DELETE, None)]),
+    "cleaners for all, less": (ALL_BROKERS, [(_CLEANERS, SET, "3")]),
+    "cleaners: none": (THIS, [(_CLEANERS, SET, "0")]),
+    "cleaners: memory of one": (THIS, [(_CLEANER_MEMORY, SET, "2097152")]),
+    "cleaners: memory of a little more": (THIS, [(_CLEANER_MEMORY, SET, "2097154")]),
+    "cleaners: too many for the memory": (THIS, [(_CLEANERS, SET, "4")]),
+    "cleaners: memory below nothing": (THIS, [(_CLEANER_MEMORY, SET, "-1")]),
+    "cleaners: a larger buffer": (THIS, [("log.cleaner.io.buffer.size", SET, "1000000")]),
+    "cleaners: a buffer below nothing": (THIS, [("log.cleaner.io.buffer.size", SET, "-1")]),
+    "cleaners: a rate": (THIS, [("log.cleaner.io.max.bytes.per.second", SET, "1e7")]),
+    "cleaners: a rate that is none": (THIS, [("log.cleaner.io.max.bytes.per.second", SET, "fast")]),
     "throttle": (THIS, [("leader.replication.throttled.rate", SET, "1000000")]),
     "in-sync replicas": (THIS, [("min.insync.replicas", SET, "2")]),
     "unclean elections": (ALL_BROKERS, [("unclean.leader.election.enable", SET, "true")]),

@@ -77,7 +77,7 @@ class Server:
         if not any(topic_id):
             topic_id = next(self._numbers).to_bytes(16, "big")
         states = tuple(PartitionState(index, (NODE,), (NODE,), leader=NODE) for index in range(partitions))
-        hosted = HostedTopic(name, topic_id, {}, config)
+        hosted = HostedTopic(name, topic_id, config)
         for state in states:
             log = opened(self._directory / f"{name}-{state.index}-{topic_id.hex()}", config)
             partition = hosted.partitions[state.index] = Partition(name, topic_id, state.index, log)

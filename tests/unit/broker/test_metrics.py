@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Awaitable, Iterable
+from dataclasses import replace
 from math import exp
 from pathlib import Path
 from types import SimpleNamespace
@@ -286,6 +287,7 @@ def partition(index: int, *, is_leader: bool = True, in_sync_replicas: int = 3) 
         in_sync_replicas=in_sync_replicas,
         min_in_sync_replicas=2,
         log_size=1_000,
+        retention_bytes=3_000,
         segments=4,
         log_start_offset=5,
         log_end_offset=100,
@@ -327,7 +329,14 @@ def test_counts_of_partitions_are_of_those_led_here() -> None:
     assert beans["kafka.cluster:type=Partition,name=LastStableOffsetLag,topic=t,partition=0"]["Value"] == 10
     assert beans["kafka.cluster:type=Partition,name=ReplicasCount,topic=t,partition=3"]["Value"] == 0
     assert beans["kafka.log:type=Log,name=LogEndOffset,topic=t,partition=3"]["Value"] == 100
+    assert beans["kafka.log:type=Log,name=RetentionSizeInPercent,topic=t,partition=3"]["Value"] == 33
     assert beans["kafka.controller:type=KafkaController,name=ActiveControllerCount"]["Value"] == 1
+
+
+def test_a_log_without_a_limit_is_at_no_percentage_of_it() -> None:
+    assert replace(partition(0), retention_bytes=-1).retention_size_percent == 0
+    assert replace(partition(0), retention_bytes=0).retention_size_percent == 0
+    assert replace(partition(0), retention_bytes=500).retention_size_percent == 200
 
 
 def test_groups_and_offsets_are_counted(tmp_path: Path) -> None:
@@ -353,10 +362,10 @@ def test_groups_and_offsets_are_counted(tmp_path: Path) -> None:
 
 def test_the_gauges_of_cleaning_tell_of_the_last_pass_and_of_what_is_left_alone() -> None:
     registry, figures = Registry(), CleaningFigures()
-    register_cleaning_gauges(registry, "/data", figures, lambda: 5_000)
+    register_cleaning_gauges(registry, ["/data"], figures, lambda: 5_000)
     figures.note_round(now_ms=4_000, max_ratio=0.25, delay_ms=7_500)
     figures.note_pass(Pass(seconds=2.5, bytes_read=1_000, bytes_kept=400, utilization=0.5))
-    figures.uncleanable["orders", 0] = 123
+    figures.uncleanable["orders", 0] = ("/data", 123)
     values = {reading.family.rpartition("name=")[2]: reading.attributes["Value"] for reading in registry.collect()}
     assert values == {
         "cleaner-recopy-percent": 40,
@@ -380,7 +389,7 @@ def test_the_page_of_metrics_names_all_of_them_and_no_others() -> None:
     metrics = BrokerMetrics(registry, now_ms=0)
     register_broker_gauges(registry, View())
     register_group_gauges(registry, coordinator_of(GroupSettings(), RealClock()), GroupCounts())
-    register_cleaning_gauges(registry, "/data", CleaningFigures(), lambda: 0)
+    register_cleaning_gauges(registry, ["/data"], CleaningFigures(), lambda: 0)
     for counter in TOPIC_METERS:
         setattr(metrics.topic("t"), counter, 1)
     metrics.apis[ApiKey.PRODUCE].record(9, 10, 1_000, None)

@@ -26,13 +26,21 @@ INCARNATION = b"i" * 16
 class Cluster:
     """Decides as a controller would: what is decided is true for the next request."""
 
-    def __init__(self, *brokers: int, fenced: Iterable[int] = (), racks: dict[int, str] | None = None) -> None:
+    def __init__(
+        self,
+        *brokers: int,
+        fenced: Iterable[int] = (),
+        racks: dict[int, str] | None = None,
+        log_dirs: dict[int, list[bytes]] | None = None,
+    ) -> None:
         self.image = Image()
         self.defaults = Defaults(partitions=3, replication_factor=1)
         self._ids = count(1)
         for broker in [*brokers, *fenced]:
             rack = (racks or {}).get(broker)
-            self.add(broker_record(broker, self.image.offset + 1, is_fenced=broker not in brokers, rack=rack))
+            record = broker_record(broker, self.image.offset + 1, is_fenced=broker not in brokers, rack=rack)
+            record.log_dirs = (log_dirs or {}).get(broker, [])
+            self.add(record)
 
     def add(self, *records: Any) -> "Cluster":
         self.image = apply(self.image, records, self.image.offset + len(records))
@@ -57,8 +65,14 @@ class Cluster:
     def partitions(self, topic: str = "first") -> tuple[PartitionState, ...]:
         return self.image.topics[topic].partitions
 
-    def with_topic(self, name: str, *replicas: tuple[int, ...], isr: tuple[int, ...] | None = None) -> "Cluster":
-        """A topic whose partitions are led by their first replica, in epoch 0."""
+    def with_topic(
+        self,
+        name: str,
+        *replicas: tuple[int, ...],
+        isr: tuple[int, ...] | None = None,
+        directories: list[bytes] | None = None,
+    ) -> "Cluster":
+        """A topic whose partitions are led by their first replica, in epoch 0; all have the same directories."""
         topic_id = self.new_id()
         self.add(TopicRecord(name=name, topic_id=topic_id))
         for index, members in enumerate(replicas):
@@ -72,7 +86,7 @@ class Cluster:
                     leader=in_sync[0],
                     leader_epoch=0,
                     partition_epoch=0,
-                    directories=[NO_UUID] * len(members),
+                    directories=directories or [NO_UUID] * len(members),
                 )
             )
         return self
@@ -117,15 +131,27 @@ def delete(*topics: tuple[str | None, bytes]) -> DeleteTopicsRequest:
     return DeleteTopicsRequest(topics=states, timeout_ms=1_000)
 
 
-def register(broker: int, *, rack: str | None = None) -> BrokerRegistrationRequest:
+def register(broker: int, *, rack: str | None = None, log_dirs: Iterable[bytes] = ()) -> BrokerRegistrationRequest:
     listener = Listener(name="PLAINTEXT", host="localhost", port=9092, security_protocol=0)
     return BrokerRegistrationRequest(
-        broker_id=broker, cluster_id="c", incarnation_id=INCARNATION, listeners=[listener], features=[], rack=rack
+        broker_id=broker,
+        cluster_id="c",
+        incarnation_id=INCARNATION,
+        listeners=[listener],
+        features=[],
+        rack=rack,
+        log_dirs=list(log_dirs),
     )
 
 
 def heartbeat(
-    broker: int, epoch: int, read_to: int, *, want_fence: bool = False, want_shut_down: bool = False
+    broker: int,
+    epoch: int,
+    read_to: int,
+    *,
+    want_fence: bool = False,
+    want_shut_down: bool = False,
+    offline_log_dirs: Iterable[bytes] = (),
 ) -> BrokerHeartbeatRequest:
     return BrokerHeartbeatRequest(
         broker_id=broker,
@@ -133,4 +159,5 @@ def heartbeat(
         current_metadata_offset=read_to,
         want_fence=want_fence,
         want_shut_down=want_shut_down,
+        offline_log_dirs=list(offline_log_dirs),
     )

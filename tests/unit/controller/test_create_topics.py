@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from penstock.controller.elections import UNASSIGNED
 from penstock.metadata.image import TOPIC
 from penstock.metadata.records import NO_LEADER, ConfigRecord, PartitionRecord, TopicRecord
 from penstock.model.errors import ErrorCode
-from penstock.protocol.declare import NO_UUID
 from penstock.protocol.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
@@ -60,7 +60,7 @@ def test_a_topic_is_written_as_one_record_for_itself_each_partition_and_each_set
         leader=1,
         leader_epoch=0,
         partition_epoch=0,
-        directories=[NO_UUID, NO_UUID],
+        directories=[UNASSIGNED, UNASSIGNED],
     )
     (result,) = decision.reply.topics
     assert (result.error_code, result.topic_id, result.num_partitions, result.replication_factor) == (

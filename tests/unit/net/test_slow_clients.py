@@ -26,6 +26,7 @@ class CountingFile:
         self._file = file
         self.path, self.size, self.modified_ms, self.read = file.path, file.size, file.modified_ms, file.read
         self.append, self.truncate, self.sync, self.close = file.append, file.truncate, file.sync, file.close
+        self.set_modified_ms = file.set_modified_ms
         self.bytes_read = 0
 
     def read_warm(self, position: int, size: int, into: bytearray | None = None) -> bytes:

@@ -142,7 +142,7 @@ def test_a_directory_of_no_known_topic_is_not_served(tmp_path: Path, caplog: pyt
             assert [name for name in names if name.startswith("other-0")] == [
                 name for name in names if name.endswith("-delete")
             ]
-        assert "not served directory=nameless-0" in caplog.text
+        assert f"not served directory={tmp_path}/nameless-0" in caplog.text
 
     run(main())
 

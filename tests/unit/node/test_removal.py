@@ -52,7 +52,7 @@ class Gate:
 
 def test_what_is_due_goes_and_the_rest_waits(tmp_path: Path) -> None:
     async def main() -> None:
-        removal = Removal(RealAsyncDisk(), str(tmp_path))
+        removal = Removal(RealAsyncDisk())
         file = tmp_path / "00000000000000000000.log.deleted"
         file.write_bytes(b"something")
         removal.retire(str(file), 100)
@@ -72,7 +72,7 @@ def test_what_is_due_goes_and_the_rest_waits(tmp_path: Path) -> None:
 def test_a_removal_does_not_hold_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         gate = Gate(monkeypatch)
-        removal = Removal(RealAsyncDisk(), str(tmp_path))
+        removal = Removal(RealAsyncDisk())
         first, second = deleted_log(tmp_path, 0), deleted_log(tmp_path, 1)
         removal.retire(first, 0)
         removal.begin(0)
@@ -96,7 +96,7 @@ def test_a_stop_lets_the_directory_under_way_go_and_leaves_the_others(
 ) -> None:
     async def main() -> None:
         gate = Gate(monkeypatch)
-        removal = Removal(RealAsyncDisk(), str(tmp_path))
+        removal = Removal(RealAsyncDisk())
         first, second = deleted_log(tmp_path, 0), deleted_log(tmp_path, 1)
         removal.retire(first, 0)
         removal.retire(second, 0)
@@ -119,7 +119,7 @@ def test_a_directory_stays_until_its_new_name_is_on_the_device(
         raise OSError(f"cannot sync {path}")
 
     async def main() -> None:
-        removal = Removal(RealAsyncDisk(), str(tmp_path))
+        removal = Removal(RealAsyncDisk())
         removal.retire(deleted_log(tmp_path), 0)
         with monkeypatch.context() as patch:
             patch.setattr(RealDisk, "sync_directory", fail)
@@ -134,7 +134,7 @@ def test_a_directory_stays_until_its_new_name_is_on_the_device(
 
 def test_what_cannot_be_removed_keeps_nothing_else_from_going(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
-        removal = Removal(RealAsyncDisk(), str(tmp_path))
+        removal = Removal(RealAsyncDisk())
         removal.retire(str(tmp_path / "gone-with-its-directory.log.deleted"), 0)
         (tmp_path / "strange.log.deleted").mkdir()
         removal.retire(str(tmp_path / "strange.log.deleted"), 0)

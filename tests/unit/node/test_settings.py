@@ -50,7 +50,7 @@ def test_a_listener_that_cannot_be_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"node.id": "-1"}, {"log.dirs": "/a,/b"}, {"listeners": "PLAINTEXT://a:1,PLAINTEXT://b:2"}]
+    "wrong", [{"node.id": "-1"}, {"log.dirs": "/a,/b,/a/"}, {"listeners": "PLAINTEXT://a:1,PLAINTEXT://b:2"}]
 )
 def test_settings_that_this_version_cannot_honour_are_refused(wrong: dict[str, str]) -> None:
     with pytest.raises(ConfigError):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from penstock.records import BatchView, CorruptBatch, build_batch
-from penstock.storage.cleaning.cleaner import Cleaned, Cleaner, Order, order_for
+from penstock.storage.cleaning.cleaner import READ_BYTES, Cleaned, Cleaner, Order, Pause, order_for
 from penstock.storage.cleaning.dirty import DirtyPart, dirty_part
 from penstock.storage.cleaning.swapping import Swap
 from penstock.storage.cleaning.task import Faulty, Hindered, clean, decode_cleaned, encode_order
@@ -60,8 +60,15 @@ class Compacted:
             ending=ENDING,
         )
 
-    def clean(self, now_ms: int = T0, memory_bytes: int = 24_000) -> Cleaned:
-        cleaned = Cleaner(self.disk, self.order(now_ms, memory_bytes)).clean()
+    def clean(
+        self,
+        now_ms: int = T0,
+        memory_bytes: int = 24_000,
+        read_bytes: int = READ_BYTES,
+        pause: Pause = lambda _: None,
+    ) -> Cleaned:
+        order = replace(self.order(now_ms, memory_bytes), read_bytes=read_bytes)
+        cleaned = Cleaner(self.disk, order, pause).clean()
         for swap in self.swaps(cleaned):
             assert swap.announce()
             assert swap.take_over()

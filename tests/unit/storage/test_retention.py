@@ -17,6 +17,7 @@ from penstock.records import BatchView, build_batch
 from penstock.storage.loading import LogState, open_log
 from penstock.storage.log import Log
 from penstock.storage.log_config import LogConfig
+from penstock.storage.log_directories import LogDirectories
 from penstock.storage.log_directory import LogDirectory
 from penstock.storage.producers import Origin
 from penstock.storage.retention import apply_retention
@@ -150,9 +151,10 @@ class _Clock:
 
 def _upkeep(clock: _Clock, logs: LogDirectory, intervals: Intervals) -> Upkeep:
     world = World(clock=clock, entropy=None, disk=RealDisk(), async_disk=RealAsyncDisk(), net=None, workers=None)  # type: ignore[arg-type]
-    replicas = Replicas(world.disk, logs, clock, world.entropy, node_id=1, config_of=lambda _: LogConfig())
+    directories = LogDirectories([logs])
+    replicas = Replicas(world.disk, directories, clock, world.entropy, node_id=1, config_of=lambda _: LogConfig())
     flushing = Flushing(world.async_disk, clock, Timer(clock.ms))
-    return Upkeep(world, logs, replicas, flushing, intervals)
+    return Upkeep(world, directories, replicas, flushing, intervals)
 
 
 def test_scenario_5_retired_files_are_removed_after_their_delay(tmp_path: Path) -> None:

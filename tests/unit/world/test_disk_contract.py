@@ -57,6 +57,18 @@ def test_a_warm_read_gives_the_same_bytes_or_none(place: Place) -> None:
     file.close()
 
 
+def test_a_file_may_be_older_than_its_last_write_until_the_next(place: Place) -> None:
+    file = place.disk.open(place.path("log"), create=True)
+    file.append([b"abc"])
+    file.set_modified_ms(1_600_000_000_123)
+    assert file.modified_ms() == 1_600_000_000_123
+    place.disk.rename(place.path("log"), place.path("renamed"))
+    assert place.disk.open(place.path("renamed")).modified_ms() == 1_600_000_000_123
+    file.append([b"d"])
+    assert file.modified_ms() > 1_600_000_000_123
+    file.close()
+
+
 def test_an_append_of_nothing_writes_nothing(place: Place) -> None:
     file = place.disk.open(place.path("log"), create=True)
     assert file.append([]) == 0

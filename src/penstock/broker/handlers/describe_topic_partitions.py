@@ -2,7 +2,7 @@
 
 from penstock.broker.authorized import ALL_TOPIC_OPERATIONS
 from penstock.broker.route import Request
-from penstock.metadata.image import PartitionState, TopicState
+from penstock.metadata.image import Image, PartitionState, TopicState
 from penstock.metadata.records import NO_LEADER
 from penstock.model.errors import ErrorCode, KafkaError
 from penstock.model.topics import INTERNAL_TOPICS, check_topic_name
@@ -42,7 +42,7 @@ def handle(message: DescribeTopicPartitionsRequest, request: Request) -> Describ
             response.topics.append(_unknown(name))
             continue
         page = topic.partitions[first : first + room]
-        response.topics.append(_describe(topic, page))
+        response.topics.append(_describe(topic, page, image))
         room -= len(page)
         if first + len(page) < len(topic.partitions):
             response.next_cursor = ResponseCursor(topic_name=name, partition_index=first + len(page))
@@ -50,17 +50,19 @@ def handle(message: DescribeTopicPartitionsRequest, request: Request) -> Describ
     return response
 
 
-def _describe(topic: TopicState, page: tuple[PartitionState, ...]) -> DescribeTopicPartitionsResponseTopic:
+def _describe(
+    topic: TopicState, page: tuple[PartitionState, ...], image: Image
+) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.name in INTERNAL_TOPICS,
-        partitions=[_partition(partition) for partition in page],
+        partitions=[_partition(partition, image) for partition in page],
         topic_authorized_operations=ALL_TOPIC_OPERATIONS,
     )
 
 
-def _partition(partition: PartitionState) -> DescribeTopicPartitionsResponsePartition:
+def _partition(partition: PartitionState, image: Image) -> DescribeTopicPartitionsResponsePartition:
     return DescribeTopicPartitionsResponsePartition(
         error_code=ErrorCode.LEADER_NOT_AVAILABLE if partition.leader == NO_LEADER else ErrorCode.NONE,
         partition_index=partition.index,
@@ -70,7 +72,7 @@ def _partition(partition: PartitionState) -> DescribeTopicPartitionsResponsePart
         isr_nodes=list(partition.isr),
         eligible_leader_replicas=list(partition.eligible),
         last_known_elr=list(partition.last_known_eligible),
-        offline_replicas=[],
+        offline_replicas=image.offline_replicas(partition),
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Awaitable
 from penstock.broker.authorized import ALL_CLUSTER_OPERATIONS, ALL_TOPIC_OPERATIONS, NOT_ASKED
 from penstock.broker.internal_topics import MADE_ON_FIRST_USE, internal_topic, tell_if_capped
 from penstock.broker.route import Request
-from penstock.metadata.image import PartitionState, TopicState
+from penstock.metadata.image import Image, PartitionState, TopicState
 from penstock.metadata.records import NO_LEADER
 from penstock.model.errors import ErrorCode, KafkaError
 from penstock.model.topics import CLUSTER_METADATA, INTERNAL_TOPICS, check_topic_name
@@ -83,7 +83,7 @@ def _answer(message: MetadataRequest, request: Request, refused: dict[str, int])
     broker = request.broker
     image = broker.image
     if message.topics is None or (request.version == 0 and not message.topics):
-        topics = [_describe(topic, message) for topic in image.topics.values()]
+        topics = [_describe(topic, message, image) for topic in image.topics.values()]
     else:
         wanted = {(topic.topic_id, topic.name): topic for topic in message.topics}
         # One id, and names beside it are not looked at.
@@ -110,10 +110,10 @@ def _answer_topic(
     image = request.broker.image
     if _is_by_id(wanted) or wanted.name is None:
         topic = image.topic_by_id(wanted.topic_id)
-        return _unknown_id(wanted.topic_id) if topic is None else _describe(topic, message)
+        return _unknown_id(wanted.topic_id) if topic is None else _describe(topic, message, image)
     topic = image.topics.get(wanted.name)
     if topic is not None:
-        return _describe(topic, message)
+        return _describe(topic, message, image)
     try:
         check_topic_name(wanted.name)
     except KafkaError as error:
@@ -153,17 +153,17 @@ def _operations(message: MetadataRequest) -> int:
     return ALL_TOPIC_OPERATIONS if message.include_topic_authorized_operations else NOT_ASKED
 
 
-def _describe(topic: TopicState, message: MetadataRequest) -> MetadataResponseTopic:
+def _describe(topic: TopicState, message: MetadataRequest, image: Image) -> MetadataResponseTopic:
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.name in INTERNAL_TOPICS,
-        partitions=[_partition(partition) for partition in topic.partitions],
+        partitions=[_partition(partition, image) for partition in topic.partitions],
         topic_authorized_operations=_operations(message),
     )
 
 
-def _partition(partition: PartitionState) -> MetadataResponsePartition:
+def _partition(partition: PartitionState, image: Image) -> MetadataResponsePartition:
     return MetadataResponsePartition(
         error_code=ErrorCode.LEADER_NOT_AVAILABLE if partition.leader == NO_LEADER else ErrorCode.NONE,
         partition_index=partition.index,
@@ -171,4 +171,5 @@ def _partition(partition: PartitionState) -> MetadataResponsePartition:
         leader_epoch=partition.leader_epoch,
         replica_nodes=list(partition.replicas),
         isr_nodes=list(partition.isr),
+        offline_replicas=image.offline_replicas(partition),
     )

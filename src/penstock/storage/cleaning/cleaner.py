@@ -20,6 +20,7 @@ from penstock.world.disk import Disk
 
 CLEANED = ".cleaned"
 READ_BYTES = 1 << 20
+LEAST_READ_BYTES = 4096
 
 Pause = Callable[[int], None]
 """Told of every read and write by its bytes; may take its time, for the sake of others who use the disk."""
@@ -54,6 +55,8 @@ class Order:
     """Sixteen bytes that nobody can guess."""
     ending: str = CLEANED
     """Of the files that are written; each pass has its own, so that one which outlives its broker harms no other."""
+    read_bytes: int = READ_BYTES
+    """How much is read at a time, if no batch is larger."""
 
 
 def order_for(
@@ -65,6 +68,7 @@ def order_for(
     load_factor: float,
     hash_key: bytes,
     ending: str = CLEANED,
+    read_bytes: int = READ_BYTES,
 ) -> Order:
     """An order to clean the dirty part of a log, as it is now."""
     return Order(
@@ -80,6 +84,7 @@ def order_for(
         load_factor=load_factor,
         hash_key=hash_key,
         ending=ending,
+        read_bytes=read_bytes,
     )
 
 
@@ -145,7 +150,7 @@ class Cleaner:
         passed.expect(self._aborted(start, end))
         dirty = self._between(start, end)
         for segment, following in zip(dirty, [*dirty[1:], None]):
-            for batch in _batches(segment, self._pause, segment.offset_index.lookup(start).position):
+            for batch in self._batches(segment, segment.offset_index.lookup(start).position):
                 if not self._map_batch(batch, passed, start):
                     return
             # Where offsets are missing at the end of a segment, there is nothing to map.
@@ -213,7 +218,7 @@ class Cleaner:
         for source, following in zip(sources, [*sources[1:], None]):
             upper = source.next_offset if following is None else following.base_offset
             rules.transactions.expect(self._aborted(source.base_offset, upper))
-            for batch in _batches(source, self._pause):
+            for batch in self._batches(source):
                 kept = rules.apply(batch)
                 if kept is not None:
                     target.append([kept.data], len(kept.data), batch.last_offset, kept.max_timestamp)
@@ -223,30 +228,33 @@ class Cleaner:
         target.deactivate()
         for file in target.files_to_sync():
             file.sync()
+        # A segment without timestamps is as old as its file, and cleaning makes nothing younger.
+        target.file.set_modified_ms(sources[-1].file.modified_ms())
         target.close()
         self._disk.sync_directory(order.directory)
         return CleanedGroup(target.base_offset, tuple(source.base_offset for source in sources))
+
+    # Reading
+
+    def _batches(self, segment: Segment, position: int = 0) -> Iterator[BatchView]:
+        """Whole batches in memory, read in large pieces; CorruptBatch for a damaged one: it must not pass for good."""
+        wanted = max(self._order.read_bytes, LEAST_READ_BYTES)
+        while position < segment.size:
+            data = segment.file.read(position, min(wanted, segment.size - position))
+            self._pause(len(data))
+            used = 0
+            for batch in iter_batches(data):
+                batch.validate()
+                used += batch.size
+                yield batch
+            if not used:
+                if len(data) < wanted or len(data) < HEADER_SIZE:
+                    raise CorruptBatch(f"{segment.path('.log')} ends in the middle of a batch at {position}")
+                wanted = max(BatchView(data).size, 2 * wanted)
+            position += used
 
 
 def _opened(disk: Disk, files: OpenFiles, order: Order, source: Source) -> Segment:
     segment = Segment(disk, files, order.directory, source.base_offset, order.config)
     segment.size, segment.next_offset = source.size, source.next_offset
     return segment
-
-
-def _batches(segment: Segment, pause: Pause, position: int = 0) -> Iterator[BatchView]:
-    """Whole batches in memory, read in large pieces; CorruptBatch for a damaged one: it must not pass for good."""
-    wanted = READ_BYTES
-    while position < segment.size:
-        data = segment.file.read(position, min(wanted, segment.size - position))
-        pause(len(data))
-        used = 0
-        for batch in iter_batches(data):
-            batch.validate()
-            used += batch.size
-            yield batch
-        if not used:
-            if len(data) < wanted or len(data) < HEADER_SIZE:
-                raise CorruptBatch(f"{segment.path('.log')} ends in the middle of a batch at {position}")
-            wanted = max(BatchView(data).size, 2 * wanted)
-        position += used

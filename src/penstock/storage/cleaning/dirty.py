@@ -35,7 +35,9 @@ def dirty_part(log: Log, clean_until: int | None, now_ms: int) -> DirtyPart:
     if config.min_compaction_lag_ms > 0:
         young_ms = now_ms - config.min_compaction_lag_ms
         bounds += [segment.base_offset for segment in dirty if segment.largest_timestamp > young_ms][:1]
-    first_uncleanable = max(first_dirty, min(bounds))
+    # Segments are cleaned as a whole: the one that holds the bound waits, for what is behind it may yet be aborted.
+    whole = [segment.base_offset for segment in log.segments if segment.base_offset <= min(bounds)]
+    first_uncleanable = max(first_dirty, *whole)
     cleanable = [segment for segment in dirty if segment.base_offset < first_uncleanable]
     return DirtyPart(
         first_dirty=first_dirty,

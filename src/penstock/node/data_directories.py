@@ -1,0 +1,87 @@
+"""A node's directories of logs: claimed by one process, known by their ids, and opened; some may fail at that."""
+
+import logging
+from collections.abc import Callable
+
+from penstock.model.config import ConfigError
+from penstock.model.hashes import uuid_from_text, uuid_to_text
+from penstock.node.settings import NodeSettings
+from penstock.storage.identity import Identity, create_identity, load_identity, new_uuid
+from penstock.storage.log_config import LogConfig
+from penstock.storage.log_directories import LogDirectories
+from penstock.storage.log_directory import NO_ID, LogDirectory
+from penstock.world.clock import Entropy
+from penstock.world.disk import DirectoryLock, Disk
+
+logger = logging.getLogger(__name__)
+
+
+class DataDirectories:
+    """The first one must be sound, for the node keeps more than logs there; each of the others may be offline."""
+
+    def __init__(self, disk: Disk, entropy: Entropy, settings: NodeSettings) -> None:
+        self._disk = disk
+        self._entropy = entropy
+        self._settings = settings
+        self._locks: list[DirectoryLock] = []
+        self._identities: dict[str, Identity | None] = {}
+        self._failures: dict[str, OSError] = {}
+
+    def claim(self) -> None:
+        """Keep other processes out, and see whose the directories are; ConfigError or OSError when that cannot be."""
+        for path in self._settings.data_directories:
+            try:
+                self._claim(path)
+            except OSError as error:
+                if path == self._settings.data_directory:
+                    raise
+                self._failures[path] = error
+
+    def release(self) -> None:
+        for lock in self._locks:
+            lock.release()
+
+    def identify(self, cluster_id: str) -> None:
+        """All must belong to the coordinator's cluster; new ones do from now on."""
+        for path, known in self._identities.items():
+            node_id = self._settings.node_id
+            own = known or create_identity(self._disk, path, node_id, cluster_id, self._entropy)
+            if cluster_id != own.cluster_id:
+                raise ConfigError(
+                    f"{path} belongs to cluster {own.cluster_id}, its coordinator to {cluster_id}; "
+                    "use the coordinator it was made with, or another data directory"
+                )
+            self._identities[path] = own
+
+    @property
+    def likely_cluster_id(self) -> str:
+        """What the directories say, else a new one."""
+        known = [identity for identity in self._identities.values() if identity is not None]
+        return known[0].cluster_id if known else uuid_to_text(new_uuid(self._entropy))
+
+    def open(self, config: LogConfig, jitter: Callable[[int], int], open_files: int) -> LogDirectories:
+        """Read what each knows of its logs."""
+        paths = self._settings.data_directories
+        share = max(open_files // len(paths), 1)
+        opened = []
+        for path in paths:
+            identity = self._identities.get(path)
+            directory_id = uuid_from_text(identity.directory_id) if identity and identity.directory_id else NO_ID
+            directory = LogDirectory(self._disk, path, config, jitter, share, directory_id)
+            try:
+                if path in self._failures:
+                    raise self._failures[path]
+                directory.begin()
+            except OSError as error:
+                directory.fail(error)
+                logger.error("log directory offline directory=%s reason=%r", path, str(error))
+            opened.append(directory)
+        return LogDirectories(opened)
+
+    def _claim(self, path: str) -> None:
+        self._disk.make_directories(path)
+        try:
+            self._locks.append(self._disk.lock(f"{path}/.lock"))
+        except BlockingIOError:
+            raise ConfigError(f"{path} is in use by another broker; stop it or choose another --data-dir") from None
+        self._identities[path] = load_identity(self._disk, path, self._settings.node_id)

@@ -1,0 +1,171 @@
+"""Moves replicas between the directories of a broker, while they are written to and read.
+
+Closed segments are copied by workers. When little is left the rest is written in one go, and the log goes on in its
+new place. A file in the old one says so first: whatever a crash leaves, one of the two is known to count.
+"""
+
+import asyncio
+import logging
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from penstock.broker.broker import Broker, MovingReplica
+from penstock.broker.partition import Partition
+from penstock.broker.replicas import METADATA_FILE
+from penstock.model.errors import KafkaStorageError
+from penstock.model.hashes import uuid_to_text
+from penstock.node.cleaning import LogCleaning
+from penstock.node.moving_task import TASK, CopyFailed, SourceGone, check_reply, encode_order
+from penstock.storage.checkpoint import write_atomically
+from penstock.storage.handing_over import MOVED_FILE, names_to_copy, state_to_hand_over, write_end
+from penstock.storage.log_directory import LogDirectory
+from penstock.world.workers import WorkerError
+from penstock.world.world import World
+
+logger = logging.getLogger(__name__)
+
+RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
+LAST_BYTES: Final = 1 << 20
+"""So much is written while everybody waits."""
+
+Key = tuple[str, int]
+
+
+@dataclass(slots=True, eq=False)
+class Move:
+    partition: Partition
+    source: LogDirectory
+    target: LogDirectory
+    path: str
+    """Where the copy is put together."""
+    size: int = 0
+    end_offset: int = 0
+    """Of what is copied."""
+
+    @property
+    def key(self) -> Key:
+        return self.partition.topic, self.partition.index
+
+
+class Moves:
+    def __init__(self, world: World, broker: Broker, cleaning: LogCleaning) -> None:
+        self._world = world
+        self._broker = broker
+        self._cleaning = cleaning
+        self._moves: dict[Key, Move] = {}
+        self._tasks: dict[Key, asyncio.Task[None]] = {}
+        # As many at a time as there are disks to keep busy, which is Kafka's default too.
+        threads = broker.config["num.replica.alter.log.dirs.threads"]
+        self._slots = asyncio.Semaphore(max(threads or len(list(broker.logs)), 1))
+
+    def want(self, partition: Partition, target: LogDirectory) -> None:
+        key = partition.topic, partition.index
+        known = self._moves.get(key)
+        source = self._broker.logs.holding(*key)
+        if source is None or (known is not None and known.target is target):
+            return
+        if known is not None:
+            # The task that works on it sees that it is another's turn, or that nothing is to be done.
+            del self._moves[key]
+        if source is target:
+            return
+        path = target.future_path(*key, self._world.entropy.random_bytes(16).hex())
+        self._world.disk.make_directories(path)
+        self._moves[key] = Move(partition, source, target, path)
+        if key not in self._tasks:
+            self._tasks[key] = asyncio.get_running_loop().create_task(self._follow(key))
+
+    def under_way(self) -> list[MovingReplica]:
+        return [MovingReplica(one.partition, one.target, one.size, one.end_offset) for one in self._moves.values()]
+
+    async def stop(self) -> None:
+        """What is under way is begun again after the next start."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            with suppress(asyncio.CancelledError):
+                await task
+
+    async def _follow(self, key: Key) -> None:
+        """One task for each replica, however often its goal changes."""
+        try:
+            async with self._slots:
+                await self._cleaning.pause(key)
+                while (move := self._moves.get(key)) is not None:
+                    await self._carry_out(move)
+        finally:
+            del self._tasks[key]
+            self._cleaning.resume(key)
+
+    async def _carry_out(self, move: Move) -> None:
+        logger.info("moving log=%s-%d from=%s to=%s", *move.key, move.source.directory, move.target.directory)
+        try:
+            if await self._copy(move):
+                await self._take_over(move)
+                return
+            reason = "it is not wanted any more"
+        except (CopyFailed, WorkerError, KafkaStorageError, OSError) as error:
+            reason = str(error)
+        if self._moves.get(move.key) is move:
+            del self._moves[move.key]
+        logger.warning("not moved log=%s-%d to=%s reason=%r", *move.key, move.target.directory, reason)
+        move.target.expect_no_more(*move.key)
+        with suppress(OSError):
+            await self._world.async_disk.remove_tree(move.path)
+
+    def _is_wanted(self, move: Move) -> bool:
+        is_current = self._moves.get(move.key) is move
+        return is_current and not move.partition.is_removed and not move.target.is_offline
+
+    async def _copy(self, move: Move) -> bool:
+        """Whether all is copied but a little."""
+        log = move.partition.log
+        await self._copy_files(move, [METADATA_FILE])
+        while self._is_wanted(move):
+            segment = next((one for one in log.segments[:-1] if one.base_offset >= move.end_offset), None)
+            if segment is None:
+                if log.active.size <= LAST_BYTES:
+                    return True
+                log.roll(log.end_offset, self._world.clock.now_ms())
+                continue
+            try:
+                await self._copy_files(move, names_to_copy(self._world.disk, log, segment))
+            except SourceGone as error:
+                if segment in log.segments:
+                    raise CopyFailed(str(error)) from error
+                continue
+            move.end_offset = segment.next_offset
+            move.size += segment.size
+        return False
+
+    async def _copy_files(self, move: Move, names: list[str]) -> None:
+        # Nothing at all would be a rate that no copy ever ends with.
+        rate = max(self._broker.config[RATE], 1)
+        order = encode_order(move.partition.log.directory, move.path, names, rate)
+        check_reply(await self._world.workers.run(TASK, order))
+
+    async def _take_over(self, move: Move) -> None:
+        """The one step that counts is the renaming of the copy, and nobody can append between its end and that."""
+        world, partition, target, source = self._world, move.partition, move.target, move.source
+        key, log = move.key, partition.log
+        write_atomically(world.disk, log.directory, MOVED_FILE, uuid_to_text(target.directory_id))
+        target.expect(*key, state_to_hand_over(log))
+        write_end(world.disk, log, move.path)
+        world.disk.sync_directory(move.path)
+        now_ms = world.clock.now_ms()
+        partition.log = target.adopt(move.path, *key, now_ms, log.config)
+        if key in source.clean_ends:
+            target.clean_ends[key] = source.clean_ends[key]
+        source.let_go(*key, "the log was moved to another directory")
+        del self._moves[key]
+        partition.notify(0)
+        self._broker.replicas.note_placed(partition)
+        logger.info("moved log=%s-%d bytes=%d to=%s", *key, partition.log.size, target.directory)
+        try:
+            await world.async_disk.sync_directory(target.directory)
+        except OSError as error:
+            target.fail(error)
+            return
+        self._broker.replicas.retire_log(source, *key)

@@ -1,0 +1,204 @@
+"""What a node does with the settings of cleaning, and with logs that cannot be cleaned."""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from penstock.node.cleaning import LogCleaning
+from penstock.node.cleaning_task import Throttle
+from penstock.protocol.declare import NO_UUID
+from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from penstock.records import BatchView, build_batch
+from penstock.storage.cleaning.cleaner import Order
+from penstock.storage.cleaning.task import decode_order
+from penstock.storage.log import Log
+from penstock.storage.producers import Origin
+from penstock.world.workers import Workers
+from tests.nodes import RunningNode, running_node
+
+SETTINGS = {
+    "log.cleanup.policy": "compact",
+    "log.cleaner.min.cleanable.ratio": "0.01",
+    "log.cleaner.backoff.ms": "10",
+    "log.retention.check.interval.ms": "1000000",
+}
+TURNS = 20
+
+
+class WatchedWorkers:
+    """Notes what the real ones are asked for."""
+
+    def __init__(self, workers: Workers) -> None:
+        self._workers = workers
+        self.orders: list[Order] = []
+        self.heads: list[bytes] = []
+
+    async def run(self, task: str, argument: bytes) -> bytes:
+        head, _, order = argument.partition(b"\n")
+        self.heads.append(head)
+        self.orders.append(decode_order(order))
+        return await self._workers.run(task, argument)
+
+    async def close(self) -> None:
+        await self._workers.close()
+
+
+@dataclass
+class Cleaning:
+    node: RunningNode
+    workers: WatchedWorkers
+
+    @property
+    def driver(self) -> LogCleaning:
+        assert self.node.node._cleaning is not None
+        return self.node.node._cleaning
+
+    def log(self, topic: str) -> Log:
+        hosted = self.node.broker.replicas.by_name(topic)
+        assert hosted is not None
+        return hosted.partitions[0].log
+
+    def fill(self, topic: str) -> Log:
+        """One key again and again, in a segment that is closed."""
+        log = self.log(topic)
+        for turn in range(TURNS):
+            batch = BatchView(build_batch([(1_700_000_000_000, b"key", b"%d" % turn, ())]))
+            log.append(batch, leader_epoch=0, origin=Origin.CLIENT, now_ms=1_700_000_000_000)
+        log.raise_high_watermark(log.end_offset)
+        log.roll(log.end_offset, 1_700_000_000_000)
+        return log
+
+    def reconfigure(self, **settings: str) -> None:
+        own = {name.replace("_", "."): text for name, text in settings.items()}
+        self.driver.reconfigure(self.node.broker.config.with_dynamic({}, own))
+
+
+@asynccontextmanager
+async def cleaning_node(directory: Path, **settings: str) -> AsyncIterator[Cleaning]:
+    given = {**SETTINGS, **{name.replace("_", "."): text for name, text in settings.items()}}
+    async with running_node(directory, given) as node:
+        assert node.node._cleaning is not None
+        workers = WatchedWorkers(node.world.workers)
+        node.node._cleaning._world = replace(node.world, workers=workers)
+        yield Cleaning(node, workers)
+
+
+async def until(is_true: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not is_true():
+            await asyncio.sleep(0.005)
+
+
+def is_clean(log: Log) -> bool:
+    return sum(one.header.record_count for one in log.segments[0].headers()) == 1
+
+
+def damage(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[-3] ^= 1
+    path.write_bytes(data)
+
+
+def test_each_worker_has_its_share_of_what_is_for_all(tmp_path: Path) -> None:
+    shared = {
+        "log_cleaner_threads": "4",
+        "log_cleaner_dedupe_buffer_size": "8000000",
+        "log_cleaner_io_buffer_size": "40000",
+        "log_cleaner_io_buffer_load_factor": "0.5",
+        "log_cleaner_io_max_bytes_per_second": "1e9",
+    }
+
+    async def main() -> None:
+        async with cleaning_node(tmp_path, **shared) as cleaning:
+            await cleaning.node.create("t")
+            log = cleaning.fill("t")
+            await until(lambda: is_clean(log))
+            order = cleaning.workers.orders[0]
+            assert (order.memory_bytes, order.read_bytes, order.load_factor) == (2_000_000, 10_000, 0.5)
+            assert cleaning.workers.heads[0] == b'{"bytes_per_second": 250000000.0}'
+
+    asyncio.run(main())
+
+
+def test_a_pass_that_is_under_way_is_begun_again_with_settings_that_change(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "penstock.node.cleaning")
+
+    async def main() -> None:
+        async with cleaning_node(tmp_path, log_cleaner_io_max_bytes_per_second="1") as cleaning:
+            await cleaning.node.create("t")
+            log = cleaning.fill("t")
+            await until(lambda: bool(cleaning.driver._reading))
+            cleaning.reconfigure(log_cleaner_io_max_bytes_per_second="1", log_cleaner_backoff_ms="20")
+            [work] = cleaning.driver._reading.values()
+            assert not work.cancelling(), "what the pass goes by has not changed"
+            cleaning.reconfigure(log_cleaner_io_max_bytes_per_second="1e9")
+            await until(lambda: cleaning.driver._figures.passes == 1)
+            assert is_clean(log)
+            assert [name for name in cleaning.node.world.disk.names(log.directory) if "cleaned" in name] == []
+
+    asyncio.run(main())
+    assert caplog.text.count("begun again") == 1
+
+
+def test_a_stop_in_the_middle_of_a_pass_is_no_change_of_settings(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "penstock.node.cleaning")
+
+    async def main() -> None:
+        async with cleaning_node(tmp_path, log_cleaner_io_max_bytes_per_second="1") as cleaning:
+            await cleaning.node.create("t")
+            cleaning.fill("t")
+            await until(lambda: bool(cleaning.driver._reading))
+
+    asyncio.run(main())
+    assert "begun again" not in caplog.text
+
+
+def test_at_a_rate_of_nothing_nothing_is_begun(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with cleaning_node(tmp_path, log_cleaner_io_max_bytes_per_second="0") as cleaning:
+            await cleaning.node.create("t")
+            log = cleaning.fill("t")
+            cleaning.driver.begin_due()
+            assert not cleaning.driver._under_way
+            cleaning.reconfigure(log_cleaner_io_max_bytes_per_second="1e9")
+            await until(lambda: is_clean(log))
+            assert len(cleaning.workers.orders) == 1
+
+    asyncio.run(main())
+
+
+def test_a_topic_made_anew_is_not_uncleanable_because_the_one_before_was(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with cleaning_node(tmp_path, log_cleaner_io_max_bytes_per_second="0") as cleaning:
+            await cleaning.node.create("t")
+            log = cleaning.fill("t")
+            damage(Path(log.segments[0].path(".log")))
+            cleaning.reconfigure(log_cleaner_io_max_bytes_per_second="1e9")
+            await until(lambda: ("t", 0) in cleaning.driver._figures.uncleanable)
+            topics = [DeleteTopicState(name="t", topic_id=NO_UUID)]
+            await cleaning.node.call(DeleteTopicsRequest(topics=topics, timeout_ms=5_000))
+            await cleaning.node.create("t")
+            anew = cleaning.fill("t")
+            await until(lambda: is_clean(anew))
+            assert cleaning.driver._figures.uncleanable == {}
+
+    asyncio.run(main())
+
+
+def test_bytes_pass_no_faster_than_they_may_however_many_come_at_once() -> None:
+    throttle = Throttle(1_000_000.0)
+    start = time.monotonic()
+    throttle.pause(1_200_000)
+    assert time.monotonic() - start >= 1.2
+    Throttle(1e308).pause(1 << 30)
+    assert time.monotonic() - start < 10
