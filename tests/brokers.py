@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 START_SECONDS = 20
@@ -16,8 +17,11 @@ STOP_SECONDS = 10
 class BrokerProcess:
     """`penstock serve` on a free port, with poisoned receive buffers so that a view kept too long shows."""
 
-    def __init__(self, data_directory: Path, *settings: str, port: int = 0) -> None:
+    def __init__(
+        self, data_directory: Path, *settings: str, port: int = 0, more_directories: Sequence[Path] = ()
+    ) -> None:
         self.data_directory = data_directory
+        self.data_directories = (data_directory, *more_directories)
         self.log_path = data_directory.with_name(data_directory.name + ".log")
         self._settings = settings
         self._port = port
@@ -41,7 +45,8 @@ class BrokerProcess:
         return self.log_path.read_text()
 
     def start(self) -> "BrokerProcess":
-        command = [sys.executable, "-m", "penstock", "serve", "--data-dir", str(self.data_directory)]
+        command = [sys.executable, "-m", "penstock", "serve"]
+        command += ["--data-dir", ",".join(map(str, self.data_directories))]
         command += ["--listen", f"localhost:{self._port}", "--set", "penstock.poison.buffers=true"]
         for setting in self._settings:
             command += ["--set", setting]

@@ -68,15 +68,16 @@ pytestmark = pytest.mark.skipif(
 class ApacheBroker:
     """A node that is both broker and controller, on ports of its own."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *more_directories: str) -> None:
         self.data_directory = directory / "data"
+        self.data_directories = [self.data_directory, *(directory / name for name in more_directories)]
         self._log_path = directory / "broker.log"
         self._settings_path = directory / "server.properties"
         self._process: subprocess.Popen[bytes] | None = None
         port, controller_port = free_ports(2)
         self.bootstrap = f"localhost:{port}"
         settings = SETTINGS | {
-            "log.dirs": self.data_directory,
+            "log.dirs": ",".join(map(str, self.data_directories)),
             "listeners": f"PLAINTEXT://localhost:{port},CONTROLLER://localhost:{controller_port}",
             "controller.quorum.voters": f"1@localhost:{controller_port}",
         }

@@ -189,23 +189,23 @@ class CompactedModel:
 
     # Reading
 
-    def latest(self, upper_offset: int) -> dict[bytes, tuple[int, bytes | None]]:
-        """The last that readers of committed records may know of each key, whatever was cleaned."""
+    def latest(self) -> dict[bytes, tuple[int, bytes | None]]:
+        """The last that was committed of each key, whatever was cleaned."""
         found: dict[bytes, tuple[int, bytes | None]] = {}
         for batch in self.batches:
             if batch.counts:
                 for offset, (key, value) in batch.numbered():
-                    is_known = offset in batch.present or not batch.is_given_up
-                    if self.start <= offset < upper_offset and is_known:
+                    if offset >= self.start and (offset in batch.present or not batch.is_given_up):
                         found[key] = (offset, value)
         return found
 
-    def check_latest(self, visible: Mapping[int, Row], upper_offset: int) -> None:
+    def check_latest(self, found: set[int]) -> None:
         """Every key has its last value; one that was deleted has none, with or without its tombstone."""
-        seen = {key: (offset, value) for offset, (key, value) in sorted(visible.items())}
-        for key, last in self.latest(upper_offset).items():
+        rows = {offset: row for batch in self.batches for offset, row in batch.numbered() if offset in found}
+        seen = {key: (offset, value) for offset, (key, value) in sorted(rows.items())}
+        for key, last in self.latest().items():
             is_deleted = last[1] is None and key not in seen
-            assert is_deleted or seen[key] == last, (key, last, seen.get(key))
+            assert is_deleted or seen.get(key) == last, (key, last, seen.get(key))
 
 
 def _left_of(batch: Batch, latest: Mapping[bytes, int], end: int, now_ms: int, retention_ms: int) -> Left:

@@ -13,12 +13,12 @@ from penstock.records import BatchView
 from penstock.sim import Simulation
 from penstock.storage.loading import LogState, open_log
 from penstock.storage.log_config import LogConfig
-from penstock.storage.retention import delete_old_segments
+from penstock.storage.retention import apply_retention, delete_old_segments
 from penstock.world.disk import Disk
 from tests.logs import T0, append, batches_from, check_indexes, clean, read_all
 
 SOAK = os.environ.get("PENSTOCK_SOAK") == "1"
-HOST, DIRECTORY = "host", "/data/t-0"
+HOST = "host"
 CONFIG = LogConfig(segment_bytes=900, index_interval_bytes=150, max_index_bytes=96, segment_ms=1_000)
 PRODUCERS = (None, 1, 2, 3)
 
@@ -95,6 +95,8 @@ class KilledLog(RuleBasedStateMachine):
         self.now_ms = T0
         self.checkpoint = LogState()
         self.count = 0
+        self.directory = "/data/t-0"
+        """Where the log lies now; the only thing that a move to another directory changes for the model."""
         self._open(self.checkpoint)
         # As a broker does when it creates a topic.
         self.disk.sync_directory("/data")
@@ -105,7 +107,7 @@ class KilledLog(RuleBasedStateMachine):
 
     def _open(self, state: LogState) -> None:
         self._disk = self.sim.world(HOST).disk
-        self.log, self.cuts = open_log(self._disk, DIRECTORY, CONFIG, now_ms=self.now_ms, state=state)
+        self.log, self.cuts = open_log(self._disk, self.directory, CONFIG, now_ms=self.now_ms, state=state)
         self.log.raise_high_watermark(self.log.end_offset)
 
     @rule(
@@ -192,7 +194,35 @@ class KilledLog(RuleBasedStateMachine):
         delete_old_segments(self.log)
         assert self.log.segments[0].base_offset <= self.model.start
         # A power cut among the renames could keep an older segment and not a younger one.
-        self.disk.sync_directory(DIRECTORY)
+        self.disk.sync_directory(self.directory)
+
+    @rule(limit=st.sampled_from((("retention_ms", 500), ("retention_ms", 2_000), ("retention_bytes", 1_000))))
+    def retain(self, limit: tuple[str, int]) -> None:
+        """By time and by size: the oldest segments go that may go, and no other."""
+        expected = self._start_after_retention(*limit)
+        self.log.reconfigure(replace(CONFIG, **{"retention_ms": -1, limit[0]: limit[1]}))  # type: ignore[arg-type]
+        apply_retention(self.log, self.now_ms)
+        self.log.reconfigure(CONFIG)
+        self.model.start = max(expected, self.model.start)
+        assert self.log.start_offset == self.model.start
+        assert self.log.segments[0].base_offset >= expected
+        self.disk.sync_directory(self.directory)
+
+    def _start_after_retention(self, kind: str, limit: int) -> int:
+        """Where the log begins then, by the batches in its segments and their sizes."""
+        segments = [one for one in self.log.segments if one.next_offset > self.model.start or one.is_active]
+        excess = sum(one.size for one in segments) - limit
+        for segment in segments:
+            excess -= segment.size
+            times = [
+                batch.timestamp_ms
+                for batch in self.model.batches
+                if segment.base_offset <= batch.base_offset < segment.next_offset
+            ]
+            is_old = bool(times) and max(times) < self.now_ms - limit
+            if not times or not (is_old if kind == "retention_ms" else excess >= 0):
+                return segment.base_offset
+        return self.log.end_offset
 
     @rule()
     def flush(self) -> None:
@@ -240,7 +270,7 @@ class KilledLog(RuleBasedStateMachine):
         if hasattr(self, "log"):
             self.check()
             self.log.close()
-            check_indexes(DIRECTORY, self.disk)
+            check_indexes(self.directory, self.disk)
             self.sim.close()
 
 
@@ -309,7 +339,7 @@ def test_no_hole_is_left_where_a_power_cut_took_the_end_of_a_closed_segment(firs
     for seed in range(first, first + 100):
         machine = PowerlessLog()
         machine.begin(seed)
-        machine.disk.sync_directory(DIRECTORY)
+        machine.disk.sync_directory(machine.directory)
         for _ in range(3):
             for _ in range(2):
                 machine.append([60], 1, None, 0)

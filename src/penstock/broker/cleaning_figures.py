@@ -37,7 +37,7 @@ class CleaningFigures:
     delay_ms: int = 0
     """How long the log that has waited longest should have been cleaned already."""
     uncleanable: Uncleanable = field(default_factory=dict)
-    """Logs that could not be cleaned and are left alone until a restart, with their directories and bytes."""
+    """Logs with damage that are left alone, with their directories and bytes."""
 
     def note_round(self, now_ms: int, max_ratio: float, delay_ms: int) -> None:
         self.last_round_ms = now_ms

@@ -194,6 +194,11 @@ class Replicas:
             preferred = self._preferred.pop((topic.name, index), None)
             is_usable = preferred is not None and not preferred.is_offline
             directory = preferred if preferred is not None and is_usable else self._logs.for_new_log()
+            if self._logs.are_several:
+                # Else it would be made anew, where no disk is.
+                directory.probe()
+            if directory.is_offline:
+                continue
             try:
                 return self._host(topic, index, LogState(), directory)
             except OSError as error:
@@ -278,6 +283,9 @@ class Replicas:
         if self._by_name.get(topic.name) is hosted:
             del self._by_name[topic.name]
         logger.info("deleting topic=%s id=%s partitions=%d", topic.name, _text(topic), len(hosted.partitions))
+        for index in hosted.offline:
+            for lost in self._logs.offline:
+                lost.let_go(topic.name, index, "the log was deleted")
         for index, partition in hosted.partitions.items():
             partition.remove()
             directory = self._logs.holding(topic.name, index)

@@ -30,7 +30,9 @@ DEFAULTS = {"log.dirs": "./penstock-data", "listeners": "PLAINTEXT://localhost:9
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--data-dir", metavar="DIR", help="where topics are kept (default ./penstock-data)")
+    parser.add_argument(
+        "--data-dir", metavar="DIR", help="where topics are kept, several with commas between (default ./penstock-data)"
+    )
     parser.add_argument("--listen", metavar="HOST:PORT", help="port 0 picks a free one (default localhost:9092)")
     parser.add_argument("--node-id", metavar="N", help="this broker's id (default 1)")
     parser.add_argument(

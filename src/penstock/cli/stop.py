@@ -36,7 +36,8 @@ def _wanted(arguments: argparse.Namespace) -> list[int]:
         if not (pids := all_brokers()):
             raise Refused("no broker of yours runs on this machine")
         return pids
-    directory = arguments.data_dir or DEFAULT_DIRECTORY
+    # The first of several has what says which process it is.
+    directory = (arguments.data_dir or DEFAULT_DIRECTORY).partition(",")[0]
     pid = process_of(directory)
     if pid is not None:
         return [pid]

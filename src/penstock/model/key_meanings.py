@@ -11,7 +11,6 @@ NOTES: dict[str, str] = {
     "group.coordinator.threads": _LOOP,
     "num.io.threads": _LOOP,
     "num.network.threads": _LOOP,
-    "num.replica.alter.log.dirs.threads": _LOOP,
     "num.replica.fetchers": _LOOP,
     "share.coordinator.threads": _LOOP,
     "queued.max.requests": (
@@ -65,33 +64,46 @@ BROKER_MEANINGS: dict[str, str] = {
     "listeners": "Where to listen: one listener, PLAINTEXT; an empty host means every interface.",
     "log.cleaner.backoff.ms": "How often compacted logs are looked at while none of them needs cleaning.",
     "log.cleaner.dedupe.buffer.size": (
-        "Memory for the keys of the logs that are cleaned at a time, 24 bytes each; a log with more takes several "
-        "passes."
+        "Memory for the keys of the logs that are cleaned at a time, 24 bytes each, shared by `log.cleaner.threads`; "
+        "more than 1 MB for each of them. A log with more keys takes several passes."
     ),
     "log.cleaner.delete.retention.ms": "How long tombstones stay after the first cleaning that met them.",
     "log.cleaner.enable": "Whether compacted logs are cleaned.",
     "log.cleaner.io.buffer.load.factor": "How much of the memory for keys is used before a pass ends.",
-    "log.cleaner.io.max.bytes.per.second": "What cleaning may read and write, each worker process for itself.",
+    "log.cleaner.io.buffer.size": (
+        "How much of a log is read at a time, shared by `log.cleaner.threads`; 4 KB at least, and a batch that is "
+        "larger is read whole. Nothing is buffered for writing."
+    ),
+    "log.cleaner.io.max.bytes.per.second": (
+        "What cleaning may read and write, shared by `log.cleaner.threads`; at 0 or below no log is cleaned."
+    ),
     "log.cleaner.max.compaction.lag.ms": "A record is cleaned after so long at the latest, and segments end in time.",
     "log.cleaner.min.cleanable.ratio": "A log is cleaned when more than this share of it is new.",
     "log.cleaner.min.compaction.lag.ms": "Records younger than this are not cleaned.",
     "log.cleaner.threads": (
-        "How many logs are cleaned at a time, each in a worker process; at most `num.recovery.threads.per.data.dir`."
+        "How many logs are cleaned at a time, each in a worker process; at most `num.recovery.threads.per.data.dir`. "
+        "At least 1; while the broker runs, at most halved or doubled at a time."
     ),
-    "log.cleanup.policy": "`delete` removes old segments; `compact` does nothing yet; empty keeps all.",
+    "log.cleanup.policy": (
+        "`delete` removes old segments, `compact` keeps the last record of each key, both do both; empty keeps all. "
+        "What DeleteRecords deletes goes with any of them."
+    ),
     "log.dir": "Used where `log.dirs` is not given.",
-    "log.dirs": "The data directory: one.",
+    "log.dirs": (
+        "Where logs are kept: a directory, or several with commas between. The first has the cluster's metadata too."
+    ),
     "log.flush.interval.messages": "Records that may be unflushed; the producer's answer waits for the flush.",
     "log.flush.interval.ms": "How long records may be unflushed; `log.flush.scheduler.interval.ms` where not given.",
     "log.flush.offset.checkpoint.interval.ms": "How often the checkpoint files are written.",
     "log.flush.scheduler.interval.ms": "Used where `log.flush.interval.ms` is not given.",
     "log.index.interval.bytes": "An index entry at most every so many bytes.",
     "log.index.size.max.bytes": "The size of an index file, and so how many entries a segment can have.",
+    "log.initial.task.delay.ms": "When retention is looked at first after a start, if that is sooner than it would be.",
     "log.message.timestamp.after.max.ms": "How far a record's time may lie ahead of the broker's (INVALID_TIMESTAMP).",
     "log.message.timestamp.before.max.ms": "How far a record's time may lie behind the broker's (INVALID_TIMESTAMP).",
     "log.message.timestamp.type": "LogAppendTime: records get the broker's time.",
     "log.retention.bytes": "How large a partition may grow before its oldest files go; -1 is without limit.",
-    "log.retention.check.interval.ms": "How often retention is looked at.",
+    "log.retention.check.interval.ms": "How often retention is looked at, for compacted topics too.",
     "log.retention.hours": "Used where neither `log.retention.ms` nor `log.retention.minutes` is given.",
     "log.retention.minutes": "Used where `log.retention.ms` is not given.",
     "log.retention.ms": "How long records are kept, by the newest of a file; -1 is for ever.",
@@ -113,6 +125,9 @@ BROKER_MEANINGS: dict[str, str] = {
     "num.partitions": "Partitions of a topic that is created without a number.",
     "num.recovery.threads.per.data.dir": (
         "How many large logs are recovered at once after a crash, each in a process of its own."
+    ),
+    "num.replica.alter.log.dirs.threads": (
+        "How many replicas move between directories at a time; as many as there are directories if it is not given."
     ),
     "offset.metadata.max.bytes": "How much metadata may go with a committed offset.",
     "offsets.load.buffer.size": "How much is read at once when a coordinator loads its groups and offsets.",

@@ -60,7 +60,8 @@ class LogCleaning:
         self._paused: set[Key] = set()
         self._reading: dict[Key, asyncio.Task[bytes]] = {}
         """What workers do; until they are done a pass has changed nothing."""
-        self._faulty: dict[Key, Log] = {}
+        self._faulty: dict[Key, tuple[Log, int]] = {}
+        """Logs with damage, and where each began then."""
         self._freed = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
 
@@ -101,8 +102,10 @@ class LogCleaning:
             if self._config["log.cleaner.enable"]:
                 self.begin_due()
             self._freed.clear()
+            # Not wait_for, which loses a cancellation that comes in the same turn as what it waits for.
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._freed.wait(), self._config["log.cleaner.backoff.ms"] / MILLISECONDS)
+                async with asyncio.timeout(self._config["log.cleaner.backoff.ms"] / MILLISECONDS):
+                    await self._freed.wait()
 
     def begin_due(self) -> None:
         """Start on the dirtiest logs that need it, as many as there is room for."""
@@ -139,11 +142,12 @@ class LogCleaning:
         return found
 
     def _forget_gone(self) -> None:
-        """A topic that was deleted and made anew has another log, which may be good."""
+        """The damage may be gone: with the oldest segments, or with a topic that was deleted and made anew."""
         here = {key: log for _, key, log in self._logs.compacted}
-        for key in [key for key, log in self._faulty.items() if here.get(key) is not log]:
-            del self._faulty[key]
-            self._figures.uncleanable.pop(key, None)
+        for key, (log, base_offset) in list(self._faulty.items()):
+            if here.get(key) is not log or log.segments[0].base_offset != base_offset:
+                del self._faulty[key]
+                self._figures.uncleanable.pop(key, None)
 
     async def _clean(self, candidate: Candidate, now_ms: int) -> None:
         place, key, log, _ = candidate
@@ -157,9 +161,9 @@ class LogCleaning:
             self._remove(log, ending)
             self._freed.set()
         except Faulty as error:
-            self._faulty[key] = log
+            self._faulty[key] = (log, log.segments[0].base_offset)
             self._figures.uncleanable[key] = (place.absolute_directory, log.size)
-            logger.error("uncleanable log=%s reason=%r; it is left as it is until a restart", log.directory, str(error))
+            logger.error("uncleanable log=%s reason=%r; it is left as it is", log.directory, str(error))
         except (Hindered, WorkerError, KafkaStorageError) as error:
             logger.error("cleaning failed log=%s reason=%r; it is tried again", log.directory, str(error))
             self._remove(log, ending)
@@ -211,11 +215,12 @@ class LogCleaning:
         """Have it on record that a log is on the device so far.
 
         A start after a crash takes offsets that are missing in what may not have been flushed for lost ones, and cuts
-        the log there; cleaning leaves such holes.
+        the log there; cleaning leaves such holes. What decides about records below may lie behind them: without their
+        marker they would be open again, and in the place of others.
         """
-        if log.recovery_point < offset:
+        if log.recovery_point < log.high_watermark:
             await self._flushing.flush(log)
-        if not place.is_known_flushed(*key, offset):
+        if not place.is_on_record(*key, offset):
             place.write_checkpoints()
 
     async def _swap(self, place: LogDirectory, log: Log, cleaned: Cleaned, ending: str) -> bool:

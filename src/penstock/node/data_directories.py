@@ -44,14 +44,35 @@ class DataDirectories:
     def identify(self, cluster_id: str) -> None:
         """All must belong to the coordinator's cluster; new ones do from now on."""
         for path, known in self._identities.items():
-            node_id = self._settings.node_id
-            own = known or create_identity(self._disk, path, node_id, cluster_id, self._entropy)
-            if cluster_id != own.cluster_id:
+            if known is not None and cluster_id != known.cluster_id:
                 raise ConfigError(
-                    f"{path} belongs to cluster {own.cluster_id}, its coordinator to {cluster_id}; "
+                    f"{path} belongs to cluster {known.cluster_id}, its coordinator to {cluster_id}; "
                     "use the coordinator it was made with, or another data directory"
                 )
-            self._identities[path] = own
+        for path, known in list(self._identities.items()):
+            # Kafka before 3.7 gave directories no ids.
+            if known is None or not known.directory_id:
+                self._give_identity(path, cluster_id)
+        self._refuse_twins()
+
+    def _give_identity(self, path: str, cluster_id: str) -> None:
+        try:
+            node_id = self._settings.node_id
+            self._identities[path] = create_identity(self._disk, path, node_id, cluster_id, self._entropy)
+        except OSError as error:
+            if path == self._settings.data_directory:
+                raise
+            del self._identities[path]
+            self._failures[path] = error
+
+    def _refuse_twins(self) -> None:
+        """A directory that was copied whole has the id of the other, and nobody could tell what is in which."""
+        paths: dict[str, str] = {}
+        for path, identity in self._identities.items():
+            assert identity is not None
+            other = paths.setdefault(identity.directory_id, path)
+            if other != path:
+                raise ConfigError(f"{path} and {other} have the same directory.id; remove the one that is a copy")
 
     @property
     def likely_cluster_id(self) -> str:

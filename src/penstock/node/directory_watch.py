@@ -60,8 +60,10 @@ class DirectoryWatch:
 
     async def _run(self) -> None:
         while True:
+            # Not wait_for, which loses a cancellation that comes in the same turn as what it waits for.
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._woken.wait(), TICK_SECONDS)
+                async with asyncio.timeout(TICK_SECONDS):
+                    await self._woken.wait()
             self._woken.clear()
             for directory in self._broker.logs.online:
                 directory.probe()
@@ -122,8 +124,10 @@ class DirectoryWatch:
 
     def _directory_to_report(self, partition: Partition) -> bytes | None:
         """What the metadata does not know yet."""
-        holding = self._broker.logs.holding(partition.topic, partition.index)
-        if partition.is_removed or holding is None:
+        key = partition.topic, partition.index
+        # Also one that has failed since: the controller must know that what was made there is lost with it.
+        holding = next((one for one in self._broker.logs if key in one), None)
+        if holding is None:
             return None
         known = partition.state.directory_of(self._broker.identity.node_id)
         return None if known == holding.directory_id else holding.directory_id

@@ -28,6 +28,8 @@ logger = logging.getLogger(__name__)
 RATE: Final = "replica.alter.log.dirs.io.max.bytes.per.second"
 LAST_BYTES: Final = 1 << 20
 """So much is written while everybody waits."""
+LOOK_SECONDS: Final = 0.5
+"""How soon it is seen that a copy is not wanted any more, or at another rate."""
 
 Key = tuple[str, int]
 
@@ -63,8 +65,15 @@ class Moves:
         key = partition.topic, partition.index
         known = self._moves.get(key)
         source = self._broker.logs.holding(*key)
-        if source is None or (known is not None and known.target is target):
+        if source is None:
             return
+        if known is not None and known.target is target and known.partition is partition:
+            return
+        if source is not target:
+            # Else its directories would be made anew, where no disk is.
+            target.probe()
+            if target.failure is not None:
+                raise KafkaStorageError(f"{target.directory} has failed: {target.failure}")
         if known is not None:
             # The task that works on it sees that it is another's turn, or that nothing is to be done.
             del self._moves[key]
@@ -77,7 +86,8 @@ class Moves:
             self._tasks[key] = asyncio.get_running_loop().create_task(self._follow(key))
 
     def under_way(self) -> list[MovingReplica]:
-        return [MovingReplica(one.partition, one.target, one.size, one.end_offset) for one in self._moves.values()]
+        moves = [one for one in self._moves.values() if not one.partition.is_removed]
+        return [MovingReplica(one.partition, one.target, one.size, one.end_offset) for one in moves]
 
     async def stop(self) -> None:
         """What is under way is begun again after the next start."""
@@ -106,24 +116,30 @@ class Moves:
                 await self._take_over(move)
                 return
             reason = "it is not wanted any more"
-        except (CopyFailed, WorkerError, KafkaStorageError, OSError) as error:
+        except (CopyFailed, SourceGone, WorkerError, KafkaStorageError, OSError) as error:
             reason = str(error)
         if self._moves.get(move.key) is move:
             del self._moves[move.key]
         logger.warning("not moved log=%s-%d to=%s reason=%r", *move.key, move.target.directory, reason)
         move.target.expect_no_more(*move.key)
         with suppress(OSError):
+            self._world.disk.remove(f"{move.partition.log.directory}/{MOVED_FILE}")
+        with suppress(OSError):
             await self._world.async_disk.remove_tree(move.path)
 
     def _is_wanted(self, move: Move) -> bool:
-        is_current = self._moves.get(move.key) is move
-        return is_current and not move.partition.is_removed and not move.target.is_offline
+        if move.partition.is_removed or move.source.is_offline or move.target.is_offline:
+            return False
+        return self._moves.get(move.key) is move
 
     async def _copy(self, move: Move) -> bool:
         """Whether all is copied but a little."""
         log = move.partition.log
-        await self._copy_files(move, [METADATA_FILE])
+        has_id = False
         while self._is_wanted(move):
+            if not has_id:
+                has_id = await self._copy_files(move, [METADATA_FILE])
+                continue
             segment = next((one for one in log.segments[:-1] if one.base_offset >= move.end_offset), None)
             if segment is None:
                 if log.active.size <= LAST_BYTES:
@@ -131,7 +147,8 @@ class Moves:
                 log.roll(log.end_offset, self._world.clock.now_ms())
                 continue
             try:
-                await self._copy_files(move, names_to_copy(self._world.disk, log, segment))
+                if not await self._copy_files(move, names_to_copy(self._world.disk, log, segment)):
+                    continue
             except SourceGone as error:
                 if segment in log.segments:
                     raise CopyFailed(str(error)) from error
@@ -140,11 +157,21 @@ class Moves:
             move.size += segment.size
         return False
 
-    async def _copy_files(self, move: Move, names: list[str]) -> None:
+    async def _copy_files(self, move: Move, names: list[str]) -> bool:
+        """False if it was given up, for it is not wanted any more or at another rate."""
         # Nothing at all would be a rate that no copy ever ends with.
         rate = max(self._broker.config[RATE], 1)
         order = encode_order(move.partition.log.directory, move.path, names, rate)
-        check_reply(await self._world.workers.run(TASK, order))
+        task = asyncio.get_running_loop().create_task(self._world.workers.run(TASK, order))
+        try:
+            while not (await asyncio.wait([task], timeout=LOOK_SECONDS))[0]:
+                if not self._is_wanted(move) or max(self._broker.config[RATE], 1) != rate:
+                    return False
+            check_reply(task.result())
+            return True
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
 
     async def _take_over(self, move: Move) -> None:
         """The one step that counts is the renaming of the copy, and nobody can append between its end and that."""
@@ -155,7 +182,7 @@ class Moves:
         write_end(world.disk, log, move.path)
         world.disk.sync_directory(move.path)
         now_ms = world.clock.now_ms()
-        partition.log = target.adopt(move.path, *key, now_ms, log.config)
+        log.successor = partition.log = target.adopt(move.path, *key, now_ms, log.config)
         if key in source.clean_ends:
             target.clean_ends[key] = source.clean_ends[key]
         source.let_go(*key, "the log was moved to another directory")

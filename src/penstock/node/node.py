@@ -27,6 +27,7 @@ from penstock.groups import Cluster, GroupCounts, GroupMachine
 from penstock.metadata.door import DoorError
 from penstock.metadata.image import GROUP, Image
 from penstock.model.config import ConfigError
+from penstock.model.errors import KafkaStorageError
 from penstock.model.hashes import uuid_to_text
 from penstock.model.metrics import Registry
 from penstock.net.connection import ConnectionSettings, ServerConnection
@@ -252,14 +253,20 @@ class Node:
         for one in self._unfinished:
             hosted = broker.replicas.by_name(one.topic)
             partition = None if hosted is None else hosted.partitions.get(one.index)
-            if partition is not None:
+            if partition is None:
+                continue
+            try:
                 moves.want(partition, one.place)
+            except (KafkaStorageError, OSError) as error:
+                logger.warning("not moved log=%s reason=%r", partition.name, str(error))
 
     def _reconfigure(self, config: BrokerConfig) -> None:
         self._connections.limits = connection_limits(config)
         self._group_settings = group_settings(config)
         assert self.broker is not None, "only a broker learns of changes"
         self.broker.groups.reconfigure(self._group_settings)
+        if self._cleaning is not None:
+            self._cleaning.reconfigure(config)
 
     async def _adopt(self, found: list[Found], image: Image) -> bool:
         """The first node of a cluster takes over the topics that lie in its directory."""
@@ -330,6 +337,7 @@ class Node:
         intervals = Intervals(
             checkpoint_ms=config["log.flush.offset.checkpoint.interval.ms"],
             retention_check_ms=config["log.retention.check.interval.ms"],
+            first_retention_check_ms=config["log.initial.task.delay.ms"],
             producer_check_ms=config["producer.id.expiration.check.interval.ms"],
         )
         self._upkeep = Upkeep(self._world, broker.logs, broker.replicas, broker.flushing, intervals)
@@ -337,7 +345,7 @@ class Node:
         figures = CleaningFigures()
         now_ms = self._world.clock.now_ms
         register_cleaning_gauges(self._registry, [one.absolute_directory for one in broker.logs], figures, now_ms)
-        self._cleaning = LogCleaning(self._world, broker.logs, broker.flushing, config, figures)
+        self._cleaning = LogCleaning(self._world, broker.logs, broker.flushing, broker.config, figures)
         self._cleaning.start()
         assert self._membership is not None
         usage = DiskUsage(broker.logs, self._world.clock, config["penstock.disk.usage.warn.percent"])

@@ -80,7 +80,8 @@ def without_meaning(config: Config) -> list[str]:
 
 
 def _data_directories(config: Config) -> tuple[str, ...]:
-    directories = tuple(config["log.dirs"] or config["log.dir"])
+    given = config["log.dirs"]
+    directories = tuple(config["log.dir"] if given is None else given)
     if not directories:
         raise ConfigError("log.dirs must name at least one directory")
     counts = Counter(map(abspath, directories))

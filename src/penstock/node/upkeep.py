@@ -10,7 +10,7 @@ from penstock.model.errors import KafkaError
 from penstock.node.removal import Removal
 from penstock.storage.log import Log
 from penstock.storage.log_directories import LogDirectories
-from penstock.storage.retention import apply_retention
+from penstock.storage.retention import Due, expire, retire
 from penstock.world.disk import is_gone
 from penstock.world.world import World
 
@@ -24,6 +24,8 @@ class Intervals:
     checkpoint_ms: int
     retention_check_ms: int
     producer_check_ms: int = 600_000
+    first_retention_check_ms: int = 30_000
+    """After the start, if that is sooner: a broker that is started often must come to it too."""
 
 
 class Upkeep:
@@ -38,7 +40,9 @@ class Upkeep:
         self._replicas = replicas
         self._intervals = intervals
         now_ms = world.clock.monotonic_ms()
-        self._last_checkpoint_ms = self._last_retention_ms = self._last_producer_check_ms = now_ms
+        self._last_checkpoint_ms = self._last_producer_check_ms = now_ms
+        check_ms = intervals.retention_check_ms
+        self._last_retention_ms = now_ms - check_ms + min(intervals.first_retention_check_ms, check_ms)
         self._removal = Removal(world.async_disk)
         self._running: asyncio.Task[None] | None = None
 
@@ -64,8 +68,7 @@ class Upkeep:
         now_ms = self._world.clock.monotonic_ms()
         if now_ms - self._last_retention_ms >= self._intervals.retention_check_ms:
             self._last_retention_ms = now_ms
-            for log in self._logs.logs:
-                self._apply_retention(log)
+            self._apply_retention()
         if now_ms - self._last_producer_check_ms >= self._intervals.producer_check_ms:
             self._last_producer_check_ms = now_ms
             for log in self._logs.logs:
@@ -88,17 +91,33 @@ class Upkeep:
         except KafkaError as error:
             logger.error("flush failed log=%s reason=%r", log.directory, str(error))
 
-    def _apply_retention(self, log: Log) -> None:
+    def _apply_retention(self) -> None:
+        """Where the logs begin is on record before what lies below goes; on a full disk it goes all the same."""
+        expired = [(log, due) for log in self._logs.logs if (due := self._expire(log))]
+        if expired:
+            self._write_checkpoints()
+        for log, due in expired:
+            self._retire(log, due)
+
+    def _expire(self, log: Log) -> list[Due]:
+        if log.is_offline:
+            return []
+        try:
+            return expire(log, self._world.clock.now_ms())
+        except (KafkaError, OSError) as error:
+            logger.error("retention failed log=%s reason=%r", log.directory, str(error))
+            return []
+
+    def _retire(self, log: Log, due: list[Due]) -> None:
         if log.is_offline:
             return
         try:
-            count = apply_retention(log, self._world.clock.now_ms())
-        except (KafkaError, OSError) as error:
+            count = retire(log, due)
+        except KafkaError as error:
             logger.error("retention failed log=%s reason=%r", log.directory, str(error))
             return
-        if count:
-            self._replicas.notify(log)
-            logger.info("retired segments=%d log=%s start_offset=%d", count, log.directory, log.start_offset)
+        self._replicas.notify(log)
+        logger.info("retired segments=%d log=%s start_offset=%d", count, log.directory, log.start_offset)
 
     def _write_checkpoints(self) -> None:
         for directory in self._logs.online:

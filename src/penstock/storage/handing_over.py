@@ -19,9 +19,9 @@ MOVED_FILE: Final = "moved"
 
 
 def names_to_copy(disk: Disk, log: Log, segment: Segment) -> list[str]:
-    """The files of a closed segment, and the snapshot of producers at its beginning."""
-    names = [f"{segment.base_offset:020d}{suffix}" for suffix in (*SUFFIXES, SNAPSHOT)]
-    return [name for name in names if disk.exists(f"{log.directory}/{name}")]
+    """The files of a closed segment, and the snapshot of producers at its beginning; one of records it must have."""
+    records, *others = [f"{segment.base_offset:020d}{suffix}" for suffix in (*SUFFIXES, SNAPSHOT)]
+    return [records, *(name for name in others if disk.exists(f"{log.directory}/{name}"))]
 
 
 def state_to_hand_over(log: Log) -> LogState:

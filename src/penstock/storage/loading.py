@@ -47,6 +47,8 @@ class Opening:
     cuts: list[Cut] = field(default_factory=list)
     retired: list[str] = field(default_factory=list)
     """Files of segments that had to go."""
+    first_offset: int | None = None
+    """Of the oldest segment that was there."""
     has_written: bool = False
     """Whether a segment was made or made anew."""
 
@@ -85,6 +87,8 @@ def open_log(
     )
     log.is_new = is_new
     log.retired_paths = opening.retired
+    if opening.first_offset is not None:
+        log.settled_base = min(opening.first_offset, log.settled_base)
     log.has_changed = not is_new and (opening.has_written or not opening.state.was_clean)
     log.is_untouched = not log.has_changed and not is_new
     if not log.is_untouched:
@@ -134,6 +138,8 @@ def _finish_swaps(disk: Disk, directory: str, swaps: list[str]) -> None:
             is_plain = name[:20].isdigit() and name[20:21] == "." and not name.endswith(".swap")
             if is_plain and low <= _base_of(name) < high:
                 disk.remove(f"{directory}/{name}")
+        # Else a power cut could keep the new names and bring back what they stand for.
+        disk.sync_directory(directory)
     for name in swaps:
         disk.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix('.swap')}")
 
@@ -171,6 +177,8 @@ def _load_segments(opening: Opening, epochs: LeaderEpochs) -> list[Segment]:
     logs = [name for name in disk.names(directory) if name.endswith(".log") and len(name) == len(LOG_NAME)]
     bases = sorted(int(name[:20]) for name in logs if name[:20].isdigit())
     segments = [Segment(disk, opening.files, directory, base, opening.config) for base in bases]
+    opening.first_offset = segments[0].base_offset if segments else None
+    _drop_below_start(opening, segments)
     _join(segments)
     for number, segment in enumerate(segments):
         later = segments[number + 1 :]
@@ -179,7 +187,8 @@ def _load_segments(opening: Opening, epochs: LeaderEpochs) -> list[Segment]:
         if not is_unflushed and _is_trusted(opening, segment, is_last=not later):
             continue
         # What was not flushed yet was not compacted either; not by us, but another broker may have left this log.
-        may_have_gaps = opening.config.is_compacted or not is_unflushed
+        is_flushed = state.was_clean or (bool(later) and later[0].base_offset <= state.recovery_point)
+        may_have_gaps = opening.config.is_compacted or is_flushed
         cut = _recover(opening, segments[:number], segment, epochs, may_have_gaps=may_have_gaps)
         if cut is None and later and not may_have_gaps:
             cut = _hole(opening, segment, later)
@@ -190,6 +199,16 @@ def _load_segments(opening: Opening, epochs: LeaderEpochs) -> list[Segment]:
             del segments[number + 1 :]
             break
     return _with_active(opening, segments)
+
+
+def _drop_below_start(opening: Opening, segments: list[Segment]) -> None:
+    """What retention had taken may be back after a power cut, or by a swap that was under way."""
+    count = 0
+    while count + 1 < len(segments) and segments[count + 1].base_offset <= opening.state.start_offset:
+        logger.info("retired segment=%s, which lies below the log's start", segments[count].path(".log"))
+        opening.retired += segments[count].rename(".deleted")
+        count += 1
+    del segments[:count]
 
 
 def _join(segments: list[Segment]) -> None:

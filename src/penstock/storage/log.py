@@ -59,6 +59,8 @@ class Log:
         self.recovery_point = 0
         self._unflushed_since_ms: int | None = None
         self.retired_paths: list[str] = []
+        self.settled_base = segments[0].base_offset
+        """A power cut can bring back segments from this offset on, but none before it."""
         """Files that were renamed since the last `take_retired`."""
         self.is_new = False
         """Whether the directory itself was made since the last flush."""
@@ -69,6 +71,8 @@ class Log:
         """Whether every file is still as a clean stop left it: then a stop has nothing to write either."""
         self.on_failure: Callable[[OSError], None] = lambda _: None
         """Whoever must know that this log is offline."""
+        self.successor: Log | None = None
+        """What goes on in another directory, once this one has moved."""
 
     @property
     def directory(self) -> str:
@@ -258,10 +262,11 @@ class Log:
             raise KafkaStorageError(f"cannot flush {self._directory}: {error}") from error
         self._unflushed_since_ms = None
         parent = (self._directory.rpartition("/")[0] or ".",) if self.is_new else ()
-        return FlushDue((self._directory, *parent), files, self.end_offset)
+        return FlushDue((self._directory, *parent), files, self._base_offsets[0], self.end_offset)
 
     def end_flush(self, flushed: FlushDue) -> None:
         self.recovery_point = max(self.recovery_point, min(flushed.end_offset, self.end_offset))
+        self.settled_base = flushed.first_offset
         self.is_new = False
 
     def fail_flush(self, error: OSError) -> None:
@@ -447,6 +452,7 @@ class Log:
         segment.preallocate()
         self._segments.append(segment)
         self._base_offsets = [offset]
+        self.settled_base = min(self.settled_base, offset)
         self.start_offset = self.end_offset = self.recovery_point = self.high_watermark = offset
         self.epochs.clear()
         self._snapshots.clear(offset)

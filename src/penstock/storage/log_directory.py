@@ -122,9 +122,14 @@ class LogDirectory:
         """The logs that are to be cleaned, by topic and partition."""
         return [(key, log) for key, log in self._logs.items() if log.config.is_compacted]
 
-    def is_known_flushed(self, topic: str, partition: int, offset: int) -> bool:
-        """Whether a start after a crash would know that a log is on the device up to an offset."""
-        return self._recovery_points.get((topic, partition), 0) >= offset
+    def is_on_record(self, topic: str, partition: int, offset: int) -> bool:
+        """Whether a start after a crash would know where a log begins, and that it is on the device up to an offset."""
+        key = topic, partition
+        log = self._logs.get(key)
+        if log is None:
+            return False
+        begins_there = log.start_offset <= max(log.settled_base, self._start_offsets.get(key, 0))
+        return begins_there and self._recovery_points.get(key, 0) >= offset
 
     def swap(self, log: Log, group: CleanedGroup, ending: str) -> Swap:
         return Swap(self._disk, self._files, log, group, ending)
@@ -245,11 +250,10 @@ class LogDirectory:
         flushed |= {key: state.recovery_point for key, state in self._expected.items()}
         write_offsets(self._disk, self._directory, RECOVERY_POINTS, flushed)
         self._recovery_points = flushed
-        raised = {
-            key: log.start_offset for key, log in self._logs.items() if log.start_offset > log.segments[0].base_offset
-        }
+        raised = {key: log.start_offset for key, log in self._logs.items() if log.start_offset > log.settled_base}
         raised |= {key: state.start_offset for key, state in self._expected.items()}
         write_offsets(self._disk, self._directory, START_OFFSETS, raised)
+        self._start_offsets = raised
         visible = {key: log.high_watermark for key, log in self._logs.items()}
         visible |= {key: state.high_watermark for key, state in self._expected.items()}
         write_offsets(self._disk, self._directory, HIGH_WATERMARKS, visible)

@@ -28,6 +28,7 @@ class FlushDue:
 
     directories: tuple[str, ...]
     files: list[File]
+    first_offset: int
     end_offset: int
 
 

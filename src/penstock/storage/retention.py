@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from penstock.model.errors import KafkaStorageError
 from penstock.storage.log import Log
@@ -11,33 +12,60 @@ from penstock.storage.segment import Segment
 logger = logging.getLogger(__name__)
 
 
+class Due(NamedTuple):
+    """The oldest segments that are left, so many, may go."""
+
+    count: int
+    reason: str
+
+
 def delete_old_segments(log: Log) -> int:
     """Retire segments that lie wholly below the log's start; returns how many."""
-    count = below_start(log.segments, log.start_offset, log.end_offset, log.high_watermark)
-    return _retire(log, count, f"log start offset {log.start_offset} breached")
+    return retire(log, _below_start(log))
 
 
 def apply_retention(log: Log, now_ms: int) -> int:
     """Retire the oldest segments as the configuration says; returns how many."""
-    count = delete_old_segments(log)
+    return retire(log, expire(log, now_ms))
+
+
+def expire(log: Log, now_ms: int) -> list[Due]:
+    """Begin the log behind what may go; `retire` takes it.
+
+    In between, where the log begins should be brought to the device: a power cut among the renames may bring back an
+    older segment and not a younger one, and what the opening finds below the start it removes.
+    """
+    due = _below_start(log)
     config = log.config
     if not config.deletes_old_segments:
-        return count
-    large = over_size(log.segments, config, log.end_offset, log.high_watermark)
-    count += _expire(log, large, now_ms, f"retention size {config.retention_bytes} bytes breached")
-    old = too_old(log.segments, config, log.end_offset, log.high_watermark, now_ms)
-    return count + _expire(log, old, now_ms, f"retention time {config.retention_ms} ms breached")
+        return due
+    gone = sum(one.count for one in due)
+    large = over_size(log.segments[gone:], config, log.end_offset, log.high_watermark)
+    due += _begin_behind(log, gone, large, now_ms, f"retention size {config.retention_bytes} bytes breached")
+    gone += large
+    old = too_old(log.segments[gone:], config, log.end_offset, log.high_watermark, now_ms)
+    return due + _begin_behind(log, gone, old, now_ms, f"retention time {config.retention_ms} ms breached")
 
 
-def _expire(log: Log, count: int, now_ms: int, reason: str) -> int:
+def retire(log: Log, due: list[Due]) -> int:
+    """Take from a log what has expired; returns how many segments."""
+    return sum(_retire(log, count, reason) for count, reason in due)
+
+
+def _below_start(log: Log) -> list[Due]:
+    count = below_start(log.segments, log.start_offset, log.end_offset, log.high_watermark)
+    return [Due(count, f"log start offset {log.start_offset} breached")] if count else []
+
+
+def _begin_behind(log: Log, gone: int, count: int, now_ms: int, reason: str) -> list[Due]:
     if not count:
-        return 0
-    if count == len(log.segments):
+        return []
+    if gone + count == len(log.segments):
         # A log always has a segment to append to.
         log.roll(log.end_offset, now_ms)
     # Readers must not be sent to a segment that is on its way out.
-    log.raise_start(log.segments[count].base_offset)
-    return _retire(log, count, reason)
+    log.raise_start(log.segments[gone + count].base_offset)
+    return [Due(count, reason)]
 
 
 def _retire(log: Log, count: int, reason: str) -> int:

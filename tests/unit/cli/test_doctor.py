@@ -5,7 +5,14 @@ from pathlib import Path
 import pytest
 
 from penstock.cli.doctor.findings import Finding, Level
-from penstock.cli.doctor.machine import check_clock, check_disk, check_open_files, check_port, file_system_of
+from penstock.cli.doctor.machine import (
+    check_clock,
+    check_disk,
+    check_machine,
+    check_open_files,
+    check_port,
+    file_system_of,
+)
 from penstock.cli.doctor.reliability import check_broker, check_consumer, check_producer, check_racks, check_topic
 from penstock.cli.main import main
 
@@ -94,9 +101,9 @@ def test_the_file_system_of_a_place_is_the_innermost_mount() -> None:
 
 
 def test_a_full_disk_and_few_open_files_are_risks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert {one.level for one in check_open_files(str(tmp_path))} <= {Level.OK, Level.RISK}
+    assert {one.level for one in check_open_files([tmp_path])} <= {Level.OK, Level.RISK}
     monkeypatch.setattr("penstock.cli.doctor.machine.resource.getrlimit", lambda _: (1_024, 4_096))
-    [found] = check_open_files(str(tmp_path))
+    [found] = check_open_files([tmp_path])
     assert found.level == Level.RISK
     assert "ulimit -n 10000" in found.remedy
     assert "hard limit is 4096" in found.remedy
@@ -111,10 +118,27 @@ def test_a_clock_that_was_set_back_is_a_risk(tmp_path: Path) -> None:
     log = tmp_path / "orders-0" / "00000000000000000000.log"
     log.parent.mkdir()
     log.touch()
-    assert Level.RISK not in {one.level for one in check_clock(tmp_path)}
+    assert Level.RISK not in {one.level for one in check_clock([tmp_path])}
     later = time.time() + 3_600
     os.utime(log, (later, later))
-    assert "set back" in next(one.what for one in check_clock(tmp_path) if one.level == Level.RISK)
+    assert "set back" in next(one.what for one in check_clock([tmp_path]) if one.level == Level.RISK)
+
+
+def test_every_data_directory_is_looked_at(tmp_path: Path) -> None:
+    import os
+    import time
+
+    directories = [tmp_path / "a", tmp_path / "b"]
+    for directory in directories:
+        (directory / "orders-0").mkdir(parents=True)
+        (directory / "orders-0" / "00000000000000000000.log").touch()
+    later = time.time() + 3_600
+    os.utime(directories[1] / "orders-0" / "00000000000000000000.log", (later, later))
+    found = list(check_machine(directories, ("localhost", 0)))
+    assert next(one.what for one in found if one.where == "open files").endswith("2 segments on disk")
+    rooms = [one.what for one in found if one.where == "disk" and "free of" in one.what]
+    assert [room.rpartition(" ")[2] for room in rooms] == [str(one) for one in directories]
+    assert next(one.what for one in found if "set back" in one.what).startswith(f"files in {directories[1]} ")
 
 
 def test_a_port_that_something_else_has_is_a_risk() -> None:

@@ -241,9 +241,8 @@ def test_a_new_partition_has_the_directory_of_brokers_that_have_one() -> None:
     assert [one.directories for one in cluster.partitions()] == [(UNASSIGNED, C), (C, UNASSIGNED)]
     assert [one.directory_of(1) for one in cluster.partitions()] == [None, None]
     assert [one.directory_of(2) for one in cluster.partitions()] == [C, C]
-    cluster.do(
-        CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="first", count=3, assignments=None)], timeout_ms=0)
-    )
+    more = CreatePartitionsTopic(name="first", count=3, assignments=None)
+    cluster.do(CreatePartitionsRequest(topics=[more], timeout_ms=0, validate_only=False))
     assert set(cluster.partitions()[2].directories) == {UNASSIGNED, C}
 
 

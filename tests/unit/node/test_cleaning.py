@@ -19,6 +19,8 @@ from penstock.storage.cleaning.cleaner import Order
 from penstock.storage.cleaning.task import decode_order
 from penstock.storage.log import Log
 from penstock.storage.producers import Origin
+from penstock.storage.retention import delete_old_segments
+from penstock.world.real_workers import RealWorkers
 from penstock.world.workers import Workers
 from tests.nodes import RunningNode, running_node
 
@@ -73,6 +75,12 @@ class Cleaning:
         log.raise_high_watermark(log.end_offset)
         log.roll(log.end_offset, 1_700_000_000_000)
         return log
+
+    def has_begun(self) -> bool:
+        """Whether a worker is at it."""
+        workers = self.node.world.workers
+        assert isinstance(workers, RealWorkers)
+        return bool(workers._busy)
 
     def reconfigure(self, **settings: str) -> None:
         own = {name.replace("_", "."): text for name, text in settings.items()}
@@ -135,7 +143,7 @@ def test_a_pass_that_is_under_way_is_begun_again_with_settings_that_change(
         async with cleaning_node(tmp_path, log_cleaner_io_max_bytes_per_second="1") as cleaning:
             await cleaning.node.create("t")
             log = cleaning.fill("t")
-            await until(lambda: bool(cleaning.driver._reading))
+            await until(cleaning.has_begun)
             cleaning.reconfigure(log_cleaner_io_max_bytes_per_second="1", log_cleaner_backoff_ms="20")
             [work] = cleaning.driver._reading.values()
             assert not work.cancelling(), "what the pass goes by has not changed"
@@ -157,7 +165,7 @@ def test_a_stop_in_the_middle_of_a_pass_is_no_change_of_settings(
         async with cleaning_node(tmp_path, log_cleaner_io_max_bytes_per_second="1") as cleaning:
             await cleaning.node.create("t")
             cleaning.fill("t")
-            await until(lambda: bool(cleaning.driver._reading))
+            await until(cleaning.has_begun)
 
     asyncio.run(main())
     assert "begun again" not in caplog.text
@@ -190,6 +198,24 @@ def test_a_topic_made_anew_is_not_uncleanable_because_the_one_before_was(tmp_pat
             await cleaning.node.create("t")
             anew = cleaning.fill("t")
             await until(lambda: is_clean(anew))
+            assert cleaning.driver._figures.uncleanable == {}
+
+    asyncio.run(main())
+
+
+def test_a_log_is_cleaned_again_once_the_segment_with_the_damage_is_gone(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with cleaning_node(tmp_path, log_cleaner_io_max_bytes_per_second="0") as cleaning:
+            await cleaning.node.create("t")
+            log = cleaning.fill("t")
+            damage(Path(log.segments[0].path(".log")))
+            cleaning.fill("t")
+            cleaning.reconfigure(log_cleaner_io_max_bytes_per_second="1e9")
+            await until(lambda: ("t", 0) in cleaning.driver._figures.uncleanable)
+            log.raise_start(TURNS)
+            assert delete_old_segments(log) == 1
+            await until(lambda: is_clean(log))
+            assert log.start_offset == TURNS
             assert cleaning.driver._figures.uncleanable == {}
 
     asyncio.run(main())

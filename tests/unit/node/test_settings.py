@@ -57,6 +57,28 @@ def test_settings_that_this_version_cannot_honour_are_refused(wrong: dict[str, s
         node_settings({**GIVEN, **wrong})
 
 
+def test_several_directories_are_kept_in_their_order() -> None:
+    settings = node_settings({**GIVEN, "log.dirs": "/b, /a,relative"})
+    assert settings.data_directories == ("/b", "/a", "relative")
+    assert settings.data_directory == "/b"
+
+
+def test_log_dirs_goes_before_log_dir() -> None:
+    assert node_settings({**GIVEN, "log.dir": "/old", "log.dirs": "/a,/b"}).data_directories == ("/a", "/b")
+
+
+@pytest.mark.parametrize("twice", ["/a,/b,/a/", "/a,/b/../a", "relative,./relative"])
+def test_a_directory_that_is_named_twice_is_refused(twice: str) -> None:
+    with pytest.raises(ConfigError, match=r"log\.dirs names .+ more than once"):
+        node_settings({**GIVEN, "log.dirs": twice})
+
+
+@pytest.mark.parametrize("none", ["", " ", ","])
+def test_a_broker_has_at_least_one_directory(none: str) -> None:
+    with pytest.raises(ConfigError, match=r"log\.dirs must name at least one directory"):
+        node_settings({**GIVEN, "log.dirs": none})
+
+
 def test_a_broker_must_have_an_id() -> None:
     assert node_settings({**GIVEN, "node.id": "0"}).node_id == 0
     with pytest.raises(ConfigError, match=r"node\.id must be at least 0, not -1"):

@@ -204,3 +204,26 @@ def test_silent_producers_are_forgotten_when_their_time_is_up(tmp_path: Path) ->
     upkeep.tick()
     assert log.producers.get(7) is None
     logs.close(0)
+
+
+def test_a_broker_that_has_just_started_does_not_wait_for_the_whole_interval(tmp_path: Path) -> None:
+    clock, disk = _Clock(), RealDisk()
+    logs = LogDirectory(disk, str(tmp_path), LogConfig(segment_bytes=100, retention_ms=HOUR_MS), lambda _: 0)
+    log, _ = logs.open("t", 0, T0, LogState())
+    batch = BatchView(build_batch([(T0, None, b"v", ())]))
+    log.append(batch, leader_epoch=0, origin=Origin.CLIENT, now_ms=T0)
+    log.raise_high_watermark(1)
+    clock.ms += 2 * HOUR_MS
+    upkeep = _upkeep(clock, logs, Intervals(checkpoint_ms=10**12, retention_check_ms=300_000))
+
+    async def main() -> None:
+        clock.ms += 29_999
+        upkeep.tick()
+        assert log.start_offset == 0
+        clock.ms += 1
+        upkeep.tick()
+        assert log.start_offset == 1
+        await upkeep.stop()
+
+    asyncio.run(main())
+    logs.close(0)

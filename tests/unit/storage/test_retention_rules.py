@@ -10,9 +10,11 @@ from penstock.broker.broker_config import BrokerConfig, log_config
 from penstock.model.broker_keys import NODE_KEYS
 from penstock.model.config import Config
 from penstock.model.errors import KafkaStorageError
+from penstock.storage.loading import LogState
 from penstock.storage.log import Log
 from penstock.storage.log_config import LogConfig
-from penstock.storage.retention import apply_retention
+from penstock.storage.log_directory import LogDirectory
+from penstock.storage.retention import apply_retention, expire, retire
 from penstock.world.real_disk import RealDisk
 from tests.logs import T0, append, batch, clean, killed, opened, values_of
 
@@ -200,3 +202,30 @@ def test_a_start_between_retention_and_removal_forgets_the_files(tmp_path: Path)
     assert (again.start_offset, values_of(again)) == (2, [b"v" * 100])
     assert list((tmp_path / "log").glob("*.deleted")) == []
     again.close()
+
+
+def test_a_segment_that_a_power_cut_brings_back_without_the_next_one_goes_at_the_next_start(tmp_path: Path) -> None:
+    config = settings(retention_ms=HOUR_MS)
+    logs = LogDirectory(RealDisk(), str(tmp_path), config, lambda _: 0)
+    log, _ = logs.open("t", 0, T0, LogState())
+    fill(log, T0, T0, T0, T0 + 9 * HOUR_MS)
+    log.raise_high_watermark(log.end_offset)
+    log.flush()
+    due = expire(log, T0 + 5 * HOUR_MS)
+    assert (log.start_offset, bases(log)) == (3, [0, 1, 2, 3])
+    logs.write_checkpoints()
+    assert retire(log, due) == 3
+    # Also a checkpoint of later knows where the log begins, for nothing has been synced since the renames.
+    logs.write_checkpoints()
+    for path in (tmp_path / "t-0").glob(f"{0:020d}*.deleted"):
+        path.rename(path.with_suffix(""))
+    again = LogDirectory(RealDisk(), str(tmp_path), config, lambda _: 0)
+    again.begin()
+    found, _ = again.open("t", 0, T0)
+    assert (found.start_offset, bases(found)) == (3, [3])
+    assert values_of(found) == [b"v" * 100]
+    # When it is on the device that they are gone, nobody need remember it.
+    found.flush()
+    again.write_checkpoints()
+    assert (tmp_path / "log-start-offset-checkpoint").read_text().splitlines() == ["0", "0"]
+    again.close(0)

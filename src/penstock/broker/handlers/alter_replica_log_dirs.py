@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs v1-2 (KIP-113). v2 flexible."""
+"""AlterReplicaLogDirs v1-2. v2 flexible; replicas move between directories (KIP-113)."""
 
 import logging
 from typing import Final

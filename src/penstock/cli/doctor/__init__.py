@@ -4,6 +4,7 @@ import argparse
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
+from pathlib import Path
 from typing import Final
 
 from penstock.cli.doctor.findings import Finding, Level, note
@@ -41,7 +42,8 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.no_machine:
         from penstock.node.settings import parse_listener
 
-        parts["machine"] = check_machine(arguments.data_dir, parse_listener("--listen", arguments.listen))
+        directories = [Path(one.strip()) for one in arguments.data_dir.split(",")]
+        parts["machine"] = check_machine(directories, parse_listener("--listen", arguments.listen))
     if not arguments.no_cluster:
         parts["cluster"] = _cluster(arguments)
     elif arguments.topic:

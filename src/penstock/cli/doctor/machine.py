@@ -6,7 +6,7 @@ import os
 import resource
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -23,20 +23,20 @@ UNSYNCHRONISED: Final = 5
 """What Linux answers when nobody keeps its clock right."""
 
 
-def check_machine(data_directory: str, listen: tuple[str, int]) -> Iterator[Finding]:
-    place = _existing(Path(data_directory))
-    yield from check_open_files(data_directory)
-    yield from check_disk(place)
+def check_machine(data_directories: Sequence[Path], listen: tuple[str, int]) -> Iterator[Finding]:
+    yield from check_open_files(data_directories)
+    for directory in data_directories:
+        yield from check_disk(_existing(directory))
     yield from check_port(*listen)
-    yield from check_clock(Path(data_directory))
+    yield from check_clock(data_directories)
     yield from check_build()
 
 
-def check_open_files(data_directory: str) -> Iterator[Finding]:
+def check_open_files(data_directories: Sequence[Path]) -> Iterator[Finding]:
     from penstock.node.limits import FILES_PER_SEGMENT, RESERVED_FILES
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    segments = sum(1 for _ in Path(data_directory).glob("*/*.log"))
+    segments = len(_segments(data_directories))
     wanted = max(segments * FILES_PER_SEGMENT + RESERVED_FILES, ENOUGH_FILES)
     if soft >= wanted or soft == resource.RLIM_INFINITY:
         yield ok("open files", f"{soft} allowed, {segments} segments on disk")
@@ -116,17 +116,17 @@ def _speaks_kafka(host: str, port: int) -> bool:
     return answer[4:] == b"\x00\x00\x00\x01"
 
 
-def check_clock(data_directory: Path) -> Iterator[Finding]:
+def check_clock(data_directories: Sequence[Path]) -> Iterator[Finding]:
     where = "clock"
     now = time.time()
     if time.gmtime(now).tm_year < EARLIEST_YEAR:
         yield risk(where, f"it says {time.strftime('%Y-%m-%d', time.gmtime(now))}", "set the time")
         return
-    latest = max((path.stat().st_mtime for path in data_directory.glob("*/*.log")), default=0.0)
+    latest, path = max(((path.stat().st_mtime, path) for path in _segments(data_directories)), default=(0.0, Path()))
     if latest > now + FUTURE_SECONDS:
         yield risk(
             where,
-            f"files in {data_directory} were written {latest - now:.0f} s in the future: it was set back",
+            f"files in {path.parents[1]} were written {latest - now:.0f} s in the future: it was set back",
             "set the time; retention and time lookups go by it",
         )
     if is_synchronised():
@@ -154,6 +154,10 @@ def check_build() -> Iterator[Finding]:
         yield note("build", "the compiled kernel is missing, so the broker is slow", "install penstock from a wheel")
     if loop_name() != "uvloop":
         yield note("build", "uvloop is missing, so the broker is slower", "pip install uvloop")
+
+
+def _segments(data_directories: Sequence[Path]) -> list[Path]:
+    return [path for directory in data_directories for path in directory.glob("*/*.log")]
 
 
 def _existing(path: Path) -> Path:

@@ -1,0 +1,177 @@
+"""SIGKILL to a broker, to its workers, or to both, while replicas move between directories under load."""
+
+import os
+import random
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from penstock import Admin
+from penstock.client.admin import ConfigResource, NewTopic, OffsetSpec
+from penstock.client.types import TopicPartition
+from tests.brokers import BrokerProcess
+from tests.chaos.directories import (
+    DIRECTORIES,
+    OFFSETS,
+    TRANSACTIONS,
+    Committer,
+    Thread,
+    Transactor,
+    Writer,
+    is_idle,
+    leftovers,
+    move,
+    places,
+    read_all,
+    several,
+    wait_for_rounds,
+)
+from tests.chaos.test_compaction_kill import workers_of
+from tests.logs import check_indexes
+from tests.tools.stages import wait_until
+
+KILLS, MOVES = (50, 60) if os.environ.get("PENSTOCK_SOAK") == "1" else (4, 4)
+TOPIC, LEDGER = "moved", 2
+"""The last partition is for transactions."""
+KEYS = [(TOPIC, 0), (TOPIC, 1), (TOPIC, LEDGER), (OFFSETS, 0), (TRANSACTIONS, 0)]
+SETTINGS = (
+    "log.roll.ms=300",
+    "log.retention.check.interval.ms=300",
+)
+SLOW = {"replica.alter.log.dirs.io.max.bytes.per.second": "20000000"}
+KEPT_RECORDS = 4_000
+
+
+class Clients:
+    """Writers, a transactor and a group, on topics that all move."""
+
+    def __init__(self, broker: BrokerProcess) -> None:
+        self._bootstrap = broker.bootstrap
+        self.writers = [Writer(broker.bootstrap, TOPIC, index) for index in range(LEDGER)]
+        self.transactor = Transactor(broker.bootstrap, TOPIC, LEDGER)
+        self.committer = Committer(broker.bootstrap, TOPIC)
+        self.all: list[Thread] = [*self.writers, self.transactor, self.committer]
+        self.start_offset = 0
+        """Of the first partition, by an order that is written down."""
+
+    def check(self, admin: Admin) -> None:
+        """While they rest."""
+        for writer in self.writers:
+            earliest = admin.list_offsets({writer.partition: OffsetSpec.EARLIEST})[writer.partition].offset
+            assert earliest >= (0 if writer.partition.partition else self.start_offset)
+            writer.check(read_all(self._bootstrap, writer.partition), earliest)
+        ledger = read_all(self._bootstrap, self.transactor.partition, "read_committed")
+        assert list(ledger.values()) == self.transactor.committed
+        self.committer.check(self._bootstrap)
+
+    def shorten(self, admin: Admin, root: Path) -> None:
+        """Begin a log later; whoever kills the broker may do so when that is on the disk."""
+        writer = self.writers[0]
+        offset = max(max(writer.acknowledged) - KEPT_RECORDS, 0)
+        if offset > self.start_offset:
+            assert admin.delete_records({writer.partition: offset})[writer.partition] == offset
+            wait_until(lambda: starts_at(root, writer.partition) >= offset)
+            self.start_offset = offset
+
+
+def starts_at(root: Path, partition: TopicPartition) -> int:
+    """What a broker would know if it were started now."""
+    [name] = places(root)[partition]
+    lines = (root / name / "log-start-offset-checkpoint").read_text().splitlines()
+    noted = [int(line.split()[2]) for line in lines if line.startswith(f"{partition.topic} {partition.partition} ")]
+    bases = [int(path.stem) for path in (root / name / str(partition)).glob("*.log")]
+    return max([*noted, min(bases)])
+
+
+@contextmanager
+def clients(broker: BrokerProcess) -> Iterator[Clients]:
+    with Admin(broker.bootstrap) as admin:
+        admin.create_topics([NewTopic(TOPIC, LEDGER + 1)]).raise_any()
+        admin.incremental_alter_configs({ConfigResource.broker(1): SLOW}).raise_any()
+    found = Clients(broker)
+    for thread in found.all:
+        thread.start()
+    try:
+        wait_for_rounds(found.all)
+        yield found
+    finally:
+        for thread in found.all:
+            thread.stop()
+
+
+def kill(broker: BrokerProcess, victims: str) -> None:
+    workers = workers_of(broker.pid)
+    if victims != "workers":
+        broker.kill()
+    if victims != "broker":
+        for worker in workers:
+            try:
+                os.kill(worker, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+    if victims != "workers":
+        broker.start()
+
+
+def check_places(root: Path, wanted: dict[tuple[str, int], list[set[str]]]) -> None:
+    found = places(root)
+    for key, allowed in wanted.items():
+        assert set(found[key]) in allowed, (key, found[key], allowed)
+    assert all(len(names) == 1 for names in found.values()), found
+
+
+def test_kills_in_the_middle_of_moves_lose_nothing_and_leave_each_log_in_one_place(tmp_path: Path) -> None:
+    chance = random.Random(1)
+    broker = several(tmp_path, *SETTINGS).start()
+    try:
+        with clients(broker) as busy, Admin(broker.bootstrap, default_api_timeout_ms=60_000) as admin:
+            for number in range(KILLS):
+                chosen = chance.sample(KEYS, chance.randint(1, len(KEYS)))
+                targets = {key: chance.choice(DIRECTORIES) for key in chosen}
+                before = places(tmp_path)
+                move(admin, {key: tmp_path / target for key, target in targets.items()})
+                # At any point of the moves, or when they are done.
+                time.sleep(chance.random() * chance.choice((0.1, 0.5, 1.0)))
+                victims = ("broker", "workers", "both")[number % 3]
+                kill(broker, victims)
+                wait_for_rounds(busy.all)
+                wait_until(lambda: is_idle(admin) and not leftovers(tmp_path), 60)
+                given_up = victims == "workers"
+                check_places(
+                    tmp_path,
+                    {key: [{target}, *([set(before[key])] if given_up else [])] for key, target in targets.items()},
+                )
+                for thread in busy.all:
+                    thread.pause()
+                busy.check(admin)
+                for thread in busy.all:
+                    thread.resume()
+                busy.shorten(admin, tmp_path)
+        assert broker.stop() == 0
+        assert "Traceback" not in broker.log, broker.log
+        for (topic, index), [name] in places(tmp_path).items():
+            check_indexes(tmp_path / name / f"{topic}-{index}")
+    finally:
+        broker.kill()
+
+
+def test_flushes_under_way_while_a_log_moves_are_of_no_harm(tmp_path: Path) -> None:
+    """Whoever waits for the device is told of no error, and no coordinator stops."""
+    broker = several(tmp_path, "log.flush.interval.messages=1").start()
+    try:
+        with clients(broker) as busy, Admin(broker.bootstrap) as admin:
+            for number in range(MOVES):
+                target = DIRECTORIES[number % len(DIRECTORIES)]
+                move(admin, dict.fromkeys(KEYS, tmp_path / target))
+                wait_until(lambda: is_idle(admin) and not leftovers(tmp_path))
+                check_places(tmp_path, {key: [{target}] for key in KEYS})
+                wait_for_rounds(busy.all)
+            for thread in busy.all:
+                thread.pause()
+            busy.check(admin)
+        assert " ERROR " not in broker.log, broker.log
+        assert broker.stop() == 0
+    finally:
+        broker.kill()
