@@ -39,7 +39,7 @@ soak: $(STAMP)
 	$(BIN)/python -m penstock.sim --scenario groups --count $(or $(SEEDS),1000)
 	$(BIN)/python -m penstock.sim --scenario transactions --count $(or $(SEEDS),1000)
 	$(BIN)/python -m penstock.sim --scenario clients --count $(or $(SEEDS),1000)
-	PENSTOCK_SOAK=1 $(BIN)/python -m pytest -q tests/chaos tests/spark tests/property/test_log_model.py tests/property/test_log_damage.py tests/property/test_transactions.py
+	PENSTOCK_SOAK=1 $(BIN)/python -m pytest -q tests/chaos tests/spark tests/property/test_log_model.py tests/property/test_compacted_log_model.py tests/property/test_log_damage.py tests/property/test_transactions.py tests/simulation/test_cleaning_kills.py tests/simulation/test_moving_replicas.py
 
 fuzz: $(STAMP)
 	$(BIN)/python -m tests.fuzz.fuzz $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED))

@@ -76,7 +76,7 @@ class KilledCompactedLog:
         self.model = CompactedModel()
         self.now_ms = T0
         self.directory = "/data/t-0"
-        """Where the log lies now; the only thing that a move to another directory changes for the model."""
+        """Where the log lies now."""
         self.checkpoint = LogState()
         self.clean_until: int | None = None
         self.cleaning: Iterator[None] | None = None
@@ -91,6 +91,7 @@ class KilledCompactedLog:
 
     def open(self, state: LogState) -> None:
         self.disk = self.sim.world(HOST).disk
+        self.find_place()
         self.files = OpenFiles(self.disk)
         self.cleaning, self.is_announced = None, False
         self.log, self.cuts = open_log(
@@ -102,6 +103,9 @@ class KilledCompactedLog:
         assert self.log.start_offset == max(state.start_offset, self.log.segments[0].base_offset)
         visible = max(state.high_watermark, self.log.start_offset)
         assert self.log.high_watermark == min(visible, self.log.end_offset)
+
+    def find_place(self) -> None:
+        """It is where it was."""
 
     # Writing
 
@@ -263,6 +267,9 @@ class KilledCompactedLog:
 
     @until_death
     def clean(self) -> None:
+        self.go_on_cleaning()
+
+    def go_on_cleaning(self) -> None:
         """Go some steps of a cleaning; others may come in between, as they do while a broker waits for its disk."""
         if self.cleaning is None:
             self.cleaning = self.cleaning_of(self.chance.choice((FEW_KEYS, ALL_KEYS, ALL_KEYS)))

@@ -1,10 +1,10 @@
 """The life of a compacted log, by chance, on a machine that may lose its power."""
 
 from tests.logs import batches_from, killed
-from tests.property.compacted_log import KilledCompactedLog
+from tests.property.compacted_log_moves import MovingCompactedLog
 
 
-class PowerlessCompactedLog(KilledCompactedLog):
+class PowerlessCompactedLog(MovingCompactedLog):
     """The machine loses its power at any disk operation: a beginning with everything that was flushed remains."""
 
     power_loss = True
@@ -33,7 +33,7 @@ class PowerlessCompactedLog(KilledCompactedLog):
                 return
 
 
-def live(machine: KilledCompactedLog, steps: int) -> None:
+def live(machine: MovingCompactedLog, steps: int) -> None:
     """A life of a log; the first steps that fail carry the seed."""
     weights = {
         machine.write: 6,
@@ -45,6 +45,7 @@ def live(machine: KilledCompactedLog, steps: int) -> None:
         machine.raise_start: 0.3,
         machine.retain: 0.5,
         machine.clean: 6,
+        machine.move: 3,
         machine.prepare_to_die: 1,
         machine.stop_and_start: 0.5,
         machine.crash_and_start: 0.5,

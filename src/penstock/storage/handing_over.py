@@ -47,7 +47,9 @@ def write_end(disk: Disk, log: Log, target: str) -> None:
         if disk.exists(f"{log.directory}/{name}"):
             contents[name] = _read(disk, f"{log.directory}/{name}")
     for name, data in contents.items():
-        _write(disk, f"{target}/{name}", data, is_synced=log.recovery_point > segment.base_offset)
+        # The epochs stand on the device in the old place too, and cannot all be read from the batches again.
+        is_synced = name == EPOCHS_FILE or log.recovery_point > segment.base_offset
+        _write(disk, f"{target}/{name}", data, is_synced=is_synced)
     ProducerSnapshots(disk, target).take(log.producers)
 
 

@@ -57,7 +57,7 @@ class LogDirectory:
         self._directory = directory
         self._config = config
         self._jitter = jitter
-        self._files = OpenFiles(disk, open_files)
+        self.files = OpenFiles(disk, open_files)
         self.directory_id = directory_id
         self.failure: str | None = None
         """Why nothing here can be used until a restart."""
@@ -106,7 +106,7 @@ class LogDirectory:
         self.failure = str(error)
         for log in self._logs.values():
             log.abandon(f"its directory has failed: {self.failure}")
-        self._files.close_all()
+        self.files.close_all()
         self.on_failure(self)
 
     def probe(self) -> None:
@@ -132,7 +132,7 @@ class LogDirectory:
         return begins_there and self._recovery_points.get(key, 0) >= offset
 
     def swap(self, log: Log, group: CleanedGroup, ending: str) -> Swap:
-        return Swap(self._disk, self._files, log, group, ending)
+        return Swap(self._disk, self.files, log, group, ending)
 
     def note_clean(self, topic: str, partition: int, end_offset: int) -> None:
         """A log was cleaned up to an offset. It is no harm if that is forgotten, so nobody waits for the device."""
@@ -191,7 +191,7 @@ class LogDirectory:
             self.path(topic, partition),
             config or self._config,
             now_ms=now_ms,
-            files=self._files,
+            files=self.files,
             state=state or self.state_of(topic, partition),
             jitter=self._jitter,
             progress=progress,
@@ -263,7 +263,7 @@ class LogDirectory:
         if self.is_offline:
             return
         closed = [_is_closed(log) for log in self._logs.values()]
-        self._files.close_all()
+        self.files.close_all()
         try:
             self.write_checkpoints()
             if all(closed):
