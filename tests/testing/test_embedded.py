@@ -64,7 +64,8 @@ def test_a_stopped_broker_leaves_no_thread_no_file_and_no_socket() -> None:
             broker.admin().describe_cluster()
             directory = broker.data_directory
         gc.collect()
-    assert set(threading.enumerate()) == threads
+    # One of an earlier test may have ended meanwhile.
+    assert set(threading.enumerate()) <= threads
     assert open_files() == files
     assert not directory.exists()
 
@@ -78,7 +79,8 @@ def test_a_broker_that_cannot_start_says_so_to_the_caller_and_leaves_nothing() -
         assert not broker.is_running
         with pytest.raises(RuntimeError, match="has not been started"):
             _ = broker.bootstrap
-    assert set(threading.enumerate()) == threads
+    # One of an earlier test may have ended meanwhile.
+    assert set(threading.enumerate()) <= threads
 
 
 def test_a_wrong_setting_is_refused_with_the_nearest_known_name() -> None:
