@@ -4,7 +4,10 @@ import itertools
 import re
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from penstock import Admin, Consumer, Producer
 from penstock.client.admin import Replica
@@ -120,6 +123,18 @@ class Thread:
             self._failure = error
         finally:
             self.close()
+
+
+T = TypeVar("T", bound=Thread)
+
+
+@contextmanager
+def running(thread: T) -> Iterator[T]:
+    thread.start()
+    try:
+        yield thread
+    finally:
+        thread.stop()
 
 
 class Writer(Thread):

@@ -4,7 +4,7 @@ import asyncio
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from errno import EACCES, EIO, EROFS
 from functools import partial
 from pathlib import Path
@@ -39,6 +39,7 @@ from tests.chaos.directories import (
     move,
     places,
     read_all,
+    running,
     several,
     wait_for_rounds,
 )
@@ -78,14 +79,11 @@ def writing(broker: BrokerProcess) -> Iterator[dict[str, Writer]]:
     wait_until(lambda: len(places(root)) == len(DIRECTORIES))
     by_name = {name: Writer(broker.bootstrap, TOPIC, index) for (_, index), [name] in places(root).items()}
     assert sorted(by_name) == sorted(DIRECTORIES)
-    for writer in by_name.values():
-        writer.start()
-    try:
+    with ExitStack() as stack:
+        for writer in by_name.values():
+            stack.enter_context(running(writer))
         wait_for_rounds(list(by_name.values()))
         yield by_name
-    finally:
-        for writer in by_name.values():
-            writer.stop()
 
 
 def take_away(root: Path, name: str) -> None:
@@ -282,10 +280,9 @@ def fill_up(directory: Path, left: int) -> None:
 def test_a_move_to_a_full_disk_is_given_up_and_leaves_nothing(small_disk: Path, tmp_path: Path, room: int) -> None:
     """The disk has no room for a closed segment, for the end of the log, or for anything beside them."""
     names = (FIRST, small_disk.name)
-    with serving(tmp_path, names=names) as broker, Admin(broker.bootstrap) as admin:
+    with serving(tmp_path, names=names) as broker, Admin(broker.bootstrap) as admin, ExitStack() as stack:
         admin.create_topics([NewTopic(TOPIC, 1)]).raise_any()
-        writer = Writer(broker.bootstrap, TOPIC, 0)
-        writer.start()
+        writer = stack.enter_context(running(Writer(broker.bootstrap, TOPIC, 0)))
         wait_until(lambda: len(writer.acknowledged) > 1_900)
         writer.pause()
         assert places(tmp_path, names) == {(TOPIC, 0): [FIRST]}
@@ -303,7 +300,6 @@ def test_a_move_to_a_full_disk_is_given_up_and_leaves_nothing(small_disk: Path, 
         move(admin, {(TOPIC, 0): small_disk})
         wait_until(lambda: not leftovers(tmp_path, names) and is_idle(admin))
         assert places(tmp_path, names) == {(TOPIC, 0): [small_disk.name]}
-        writer.stop()
         writer.check(read_all(broker.bootstrap, writer.partition), 0)
 
 

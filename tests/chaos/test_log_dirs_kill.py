@@ -5,7 +5,7 @@ import random
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from penstock import Admin
@@ -25,6 +25,7 @@ from tests.chaos.directories import (
     move,
     places,
     read_all,
+    running,
     several,
     wait_for_rounds,
 )
@@ -53,27 +54,26 @@ class Clients:
         self.transactor = Transactor(broker.bootstrap, TOPIC, LEDGER)
         self.committer = Committer(broker.bootstrap, TOPIC)
         self.all: list[Thread] = [*self.writers, self.transactor, self.committer]
-        self.start_offset = 0
-        """Of the first partition, by an order that is written down."""
+        self.start_offsets = dict.fromkeys((writer.partition for writer in self.writers), 0)
+        """By orders that are written down."""
 
     def check(self, admin: Admin) -> None:
         """While they rest."""
         for writer in self.writers:
             earliest = admin.list_offsets({writer.partition: OffsetSpec.EARLIEST})[writer.partition].offset
-            assert earliest >= (0 if writer.partition.partition else self.start_offset)
+            assert earliest >= self.start_offsets[writer.partition]
             writer.check(read_all(self._bootstrap, writer.partition), earliest)
         ledger = read_all(self._bootstrap, self.transactor.partition, "read_committed")
         assert list(ledger.values()) == self.transactor.committed
         self.committer.check(self._bootstrap)
 
     def shorten(self, admin: Admin, root: Path) -> None:
-        """Begin a log later; whoever kills the broker may do so when that is on the disk."""
-        writer = self.writers[0]
-        offset = max(max(writer.acknowledged) - KEPT_RECORDS, 0)
-        if offset > self.start_offset:
-            assert admin.delete_records({writer.partition: offset})[writer.partition] == offset
-            wait_until(lambda: starts_at(root, writer.partition) >= offset)
-            self.start_offset = offset
+        """Begin the logs later; whoever kills the broker may do so when that is on the disk."""
+        wanted = {writer.partition: max(writer.acknowledged) - KEPT_RECORDS for writer in self.writers}
+        later = {partition: offset for partition, offset in wanted.items() if offset > self.start_offsets[partition]}
+        assert dict(admin.delete_records(later)) == later
+        wait_until(lambda: all(starts_at(root, partition) >= offset for partition, offset in later.items()))
+        self.start_offsets |= later
 
 
 def starts_at(root: Path, partition: TopicPartition) -> int:
@@ -91,14 +91,11 @@ def clients(broker: BrokerProcess) -> Iterator[Clients]:
         admin.create_topics([NewTopic(TOPIC, LEDGER + 1)]).raise_any()
         admin.incremental_alter_configs({ConfigResource.broker(1): SLOW}).raise_any()
     found = Clients(broker)
-    for thread in found.all:
-        thread.start()
-    try:
+    with ExitStack() as stack:
+        for thread in found.all:
+            stack.enter_context(running(thread))
         wait_for_rounds(found.all)
         yield found
-    finally:
-        for thread in found.all:
-            thread.stop()
 
 
 def kill(broker: BrokerProcess, victims: str) -> None:

@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, Concatenate, ParamSpec
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from penstock.model.errors import DuplicateSequenceNumber, OutOfOrderSequenceNumber
 from penstock.records import BatchView, Codec, build_batch
@@ -48,15 +48,14 @@ Sending = tuple[list[tuple[bytes, int | None]], int | None, Codec]
 """Keys with the sizes of their values, None for a tombstone; the producer; the compression."""
 
 P = ParamSpec("P")
+M = TypeVar("M", bound="KilledCompactedLog")
 
 
-def until_death(
-    step: "Callable[Concatenate[KilledCompactedLog, P], None]",
-) -> "Callable[Concatenate[KilledCompactedLog, P], None]":
+def until_death(step: Callable[Concatenate[M, P], None]) -> Callable[Concatenate[M, P], None]:
     """The process may die at any disk operation of a step; then the next one begins with what is left."""
 
     @functools.wraps(step)
-    def wrapped(machine: "KilledCompactedLog", /, *args: P.args, **kwargs: P.kwargs) -> None:
+    def wrapped(machine: M, /, *args: P.args, **kwargs: P.kwargs) -> None:
         try:
             step(machine, *args, **kwargs)
         except HostDied:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from penstock.model.errors import ErrorCode
 from penstock.sim import Simulation
 from penstock.sim.clients import create_topic
 from penstock.sim.faults import DiskFaults
@@ -37,6 +38,7 @@ SAMPLES = 25
 BLOCKS = 5
 LOOKING = ("exists", "read", "names")
 ON_THE_WIRE_SECONDS = 1.0
+STORAGE_ERROR = ErrorCode.KAFKA_STORAGE_ERROR
 LIMIT_MS = 600_000
 
 
@@ -94,6 +96,28 @@ class Session:
         town.start()
         await moving
         await until(self._is_moved, f"the move is not ended, which had left {before}")
+        await self._check(writing)
+
+    async def lose_target(self, operations: int) -> None:
+        """The new place is not there when the broker starts again, and later it is."""
+        town = self._town
+        files = town.machine.file_system
+        town.start()
+        writing = await self._begin()
+        self._simulation.crash_at(BROKER, disk_operations=operations, power_loss=False)
+        await town.as_client(town.begin_move(SECOND))
+        await until(lambda: not town.machine.processes, "it does not die")
+        assert town.names() == {FIRST: [LOG], SECOND: [LOG]}
+        files.rename(SECOND, f"{SECOND}-away")
+        town.start()
+        for _ in range(20):
+            code, _ = await town.as_client(town.produce(-1, -1, [b"refused"]))
+            assert code == STORAGE_ERROR
+        town.crash(power_loss=False)
+        files.remove_tree(SECOND)
+        files.rename(f"{SECOND}-away", SECOND)
+        town.start()
+        await until(self._is_moved, "it is not in one place")
         await self._check(writing)
 
     def _is_moved(self) -> bool:
@@ -257,3 +281,13 @@ def test_what_is_acknowledged_before_the_new_name_is_on_the_device_is_not_lost(s
             await town.as_client(session())
 
         simulation.run(main(), limit_ms=LIMIT_MS)
+
+
+@pytest.mark.parametrize("is_reported", [False, True])
+def test_a_log_that_may_have_moved_to_a_directory_that_is_not_here_waits_for_it(is_reported: bool) -> None:
+    """The copy was taken over, and the broker killed before it was done with the old log."""
+    begin, end = handing_over()
+    report = next(n for n in range(begin, end) if operations()[n][1].startswith(f"{FIRST}/coordinator/"))
+    with Simulation(SEED) as simulation:
+        session = Session(simulation, prepared())
+        simulation.run(session.lose_target(report + is_reported), limit_ms=LIMIT_MS)

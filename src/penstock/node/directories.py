@@ -2,6 +2,7 @@
 
 import logging
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -86,6 +87,12 @@ def superseded(disk: Disk, found: list[Found]) -> list[Found]:
         else:
             disk.remove(f"{one.path}/{MOVED_FILE}")
     return gone
+
+
+def undecided(disk: Disk, found: list[Found], present: Iterable[bytes]) -> list[Found]:
+    """The logs that may have moved to a directory which is not here: only there it can be seen which one counts."""
+    known = {uuid_to_text(directory_id) for directory_id in present}
+    return [one for one in found if read_text(disk, one.path, MOVED_FILE) not in (None, *known)]
 
 
 def has_records(disk: Disk, found: Found) -> bool:

@@ -19,7 +19,9 @@ from penstock.node.cleaning import LogCleaning
 from penstock.node.moving_task import TASK, CopyFailed, SourceGone, check_reply, encode_order
 from penstock.storage.checkpoint import write_atomically
 from penstock.storage.handing_over import MOVED_FILE, names_to_copy, state_to_hand_over, write_end
+from penstock.storage.log import Log
 from penstock.storage.log_directory import LogDirectory
+from penstock.storage.segment import Segment
 from penstock.world.workers import WorkerError
 from penstock.world.world import World
 
@@ -30,6 +32,9 @@ LAST_BYTES: Final = 1 << 20
 """So much is written while everybody waits."""
 LOOK_SECONDS: Final = 0.5
 """How soon it is seen that a copy is not wanted any more, or at another rate."""
+
+ORDER_BYTES: Final = 16 << 20
+"""About so much is copied by one order."""
 
 Key = tuple[str, int]
 
@@ -140,21 +145,22 @@ class Moves:
             if not has_id:
                 has_id = await self._copy_files(move, [METADATA_FILE])
                 continue
-            segment = next((one for one in log.segments[:-1] if one.base_offset >= move.end_offset), None)
-            if segment is None:
+            segments = _next_to_copy(log, move.end_offset)
+            if not segments:
                 if log.active.size <= LAST_BYTES:
                     return True
                 log.roll(log.end_offset, self._world.clock.now_ms())
                 continue
             try:
-                if not await self._copy_files(move, names_to_copy(self._world.disk, log, segment)):
+                names = [name for one in segments for name in names_to_copy(self._world.disk, log, one)]
+                if not await self._copy_files(move, names):
                     continue
             except SourceGone as error:
-                if segment in log.segments:
+                if segments[0] in log.segments:
                     raise CopyFailed(str(error)) from error
                 continue
-            move.end_offset = segment.next_offset
-            move.size += segment.size
+            move.end_offset = segments[-1].next_offset
+            move.size += sum(one.size for one in segments)
         return False
 
     async def _copy_files(self, move: Move, names: list[str]) -> bool:
@@ -196,3 +202,12 @@ class Moves:
             target.fail(error)
             return
         self._broker.replicas.retire_log(source, *key)
+
+
+def _next_to_copy(log: Log, offset: int) -> list[Segment]:
+    """The closed segments from an offset on that one order is for; many small ones would else take too many."""
+    segments: list[Segment] = []
+    for segment in log.segments[:-1]:
+        if segment.base_offset >= offset and (not segments or sum(one.size for one in segments) < ORDER_BYTES):
+            segments.append(segment)
+    return segments

@@ -45,6 +45,7 @@ from penstock.node.directories import (
     find_unfinished,
     superseded,
     topics_to_adopt,
+    undecided,
 )
 from penstock.node.directory_watch import DirectoryWatch
 from penstock.node.disk_usage import DiskUsage
@@ -58,6 +59,7 @@ from penstock.node.settings import NodeSettings, coordinator_directory, without_
 from penstock.node.upkeep import Intervals, Upkeep
 from penstock.protocol.api import ApiKey
 from penstock.records import COMPILED, Codec
+from penstock.storage.handing_over import MOVED_FILE
 from penstock.storage.identity import new_uuid
 from penstock.storage.log_directories import LogDirectories
 from penstock.storage.log_directory import DELETED, FUTURE
@@ -239,6 +241,13 @@ class Node:
         disk, online, replicas = self._world.disk, broker.logs.online, broker.replicas
         found = [one for place in online for one in find_partitions(disk, place)]
         replicas.retire_at_once([path for place in online for path in find_deleted(disk, place)])
+        doubtful = undecided(disk, found, [place.directory_id for place in online])
+        for one in doubtful:
+            # Whoever has lost that directory for good removes the file, and goes on with what is here.
+            logger.error(
+                "offline log=%s, which may have moved to a directory that is not here: %s", one.path, MOVED_FILE
+            )
+        found = [one for one in found if one not in doubtful]
         moved = superseded(disk, found)
         for one in moved:
             replicas.retire_log(one.place, one.topic, one.index)

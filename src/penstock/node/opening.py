@@ -13,6 +13,7 @@ from penstock.node.directories import Found, has_records
 from penstock.storage.loading import LogState
 from penstock.storage.log_directory import LogDirectory, Unflushed
 from penstock.storage.recovery_task import TASK, decode_cuts, encode_task
+from penstock.world.disk import Disk
 from penstock.world.workers import WorkerError
 from penstock.world.world import World
 
@@ -67,16 +68,20 @@ async def open_replicas(world: World, broker: Broker, found: list[Found], image:
 
     by_topic: dict[str, dict[int, Place]] = {}
     for key, topic in wanted.items():
-        place = places.get(key) or _place_for_missing(broker, topic, key[1])
+        place = places.get(key) or _place_for_missing(world.disk, broker, topic, key[1])
         if place is not None:
             by_topic.setdefault(topic.name, {})[key[1]] = place
     for name, own in by_topic.items():
         broker.replicas.open_existing(image.topics[name], own, advance)
 
 
-def _place_for_missing(broker: Broker, topic: TopicState, index: int) -> Place | None:
+def _place_for_missing(disk: Disk, broker: Broker, topic: TopicState, index: int) -> Place | None:
     """Where to make a log that no directory has: nowhere, if one that is not here may have it."""
     logs, partition = broker.logs, topic.partitions[index]
+    if any(disk.exists(place.path(topic.name, index)) for place in logs.online):
+        # One that was left out, for it may have moved.
+        broker.replicas.keep_offline(topic, index)
+        return None
     directory_id = partition.directory_of(broker.identity.node_id)
     home = None if directory_id is None else logs.with_id(directory_id)
     if home is not None and not home.is_offline:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from penstock.model.errors import KafkaStorageError
 from penstock.storage.log import Log
@@ -12,7 +12,8 @@ from penstock.storage.segment import Segment
 logger = logging.getLogger(__name__)
 
 
-class Due(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Due:
     """The oldest segments that are left, so many, may go."""
 
     count: int
@@ -49,7 +50,7 @@ def expire(log: Log, now_ms: int) -> list[Due]:
 
 def retire(log: Log, due: list[Due]) -> int:
     """Take from a log what has expired; returns how many segments."""
-    return sum(_retire(log, count, reason) for count, reason in due)
+    return sum(_retire(log, one.count, one.reason) for one in due)
 
 
 def _below_start(log: Log) -> list[Due]:

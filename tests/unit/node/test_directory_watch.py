@@ -96,6 +96,8 @@ def test_a_directory_that_vanishes_takes_its_replicas_offline_and_no_others(
             await node.create("t", 4)
             await settled(node, "t")
             shutil.move(tmp_path / "b", tmp_path / "away")
+            # What is left of a mount without its disk.
+            (tmp_path / "b").mkdir()
             await led_by(node, "t", 1, NO_LEADER, 1, 1)
             assert [append(node, "t", index) for index in (0, 2, 3)] == [0, 0, 0]
             with pytest.raises(KafkaStorageError):

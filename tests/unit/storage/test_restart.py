@@ -287,7 +287,7 @@ def test_all_logs_of_a_directory_share_one_limit_of_open_files(tmp_path: Path) -
     logs = directory_in(tmp_path, disk)
     for partition in range(30):
         append(logs.open("t", partition, T0)[0], b"x")
-    assert len(logs._files) == disk.files_open >= 30
+    assert len(logs.files) == disk.files_open >= 30
     logs.close(broker_epoch=0)
     assert disk.files_open == 0
 
