@@ -32,7 +32,7 @@ LAST_BYTES: Final = 1 << 20
 """So much is written while everybody waits."""
 LOOK_SECONDS: Final = 0.5
 """How soon it is seen that a copy is not wanted any more, or at another rate."""
-
+REPORT_SECONDS: Final = 30.0
 ORDER_BYTES: Final = 16 << 20
 """About so much is copied by one order."""
 
@@ -201,7 +201,16 @@ class Moves:
         except OSError as error:
             target.fail(error)
             return
+        await self._is_reported(partition, target)
         self._broker.replicas.retire_log(source, *key)
+
+    async def _is_reported(self, partition: Partition, target: LogDirectory) -> None:
+        """Until the cluster knows where the replica is: started without that directory, a broker would make it anew."""
+        node_id = self._broker.identity.node_id
+        with suppress(TimeoutError):
+            async with asyncio.timeout(REPORT_SECONDS):
+                while partition.state.directory_of(node_id) != target.directory_id and not partition.is_removed:
+                    await asyncio.sleep(LOOK_SECONDS / 10)
 
 
 def _next_to_copy(log: Log, offset: int) -> list[Segment]:

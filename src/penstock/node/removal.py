@@ -69,7 +69,7 @@ class Removal:
         try:
             if path.endswith(DELETED):
                 await self._async_disk.remove_tree(path)
-                logger.info("removed directory=%s of a deleted topic", path)
+                logger.info("removed directory=%s, whose log is not used any more", path)
             else:
                 await self._async_disk.remove(path)
         except FileNotFoundError:
