@@ -33,10 +33,10 @@ class Part:
 LINT = "lint"
 PARTS = (
     Part("spark", 450, 16),
-    Part("integration", 330, 11),
-    Part("chaos", 220, 7),
+    Part("integration", 400, 13),
+    Part("chaos", 250, 9),
     Part("simulation", 200, 8),
-    Part("property", 150, 6),
+    Part("property", 170, 7),
     Part("tools", 115, 5),
     Part("testing", 100, 4),
     Part(LINT, 90, 6),
