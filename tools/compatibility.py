@@ -69,7 +69,13 @@ An API that is not served is not advertised, and a request for it closes the con
 | requests of one connection | handled one at a time | started in order and answered in order; up to 64 may wait at once |
 | auto-created topic | first answer LEADER_NOT_AVAILABLE | the topic is ready in the first answer |
 | UnregisterBroker of a live broker | forgets it until it registers again | refused |
-| one log directory | several, `log.dirs` | one so far |
+| a partition whose only replica is in a directory that is not there at a start | made anew, empty, if no directory is known to be offline | offline until the directory is back |
+| a full disk | takes the directory offline | what does not fit is refused; the directory stays in use |
+| a directory that was taken away | noticed by the next operation that fails there | noticed within a second |
+| AlterReplicaLogDirs | records are read and appended again | files are copied; the last megabyte of a log is not throttled |
+| both a replica and its copy found at a start | refused | the copy, if the broker had moved the replica; else refused |
+| retention of compacted logs | in the rounds of the cleaner | with that of the others, every `log.retention.check.interval.ms` |
+| several batches that a producer repeats after a restart | the last one is known, those before it are OUT_OF_ORDER_SEQUENCE_NUMBER | all are known |
 | the indexes of an active segment on disk | written as records come | zeros until the segment is rolled or the broker stops; rebuilt after a crash, as Apache's are |
 | a batch older than a producer's last five | OUT_OF_ORDER_SEQUENCE_NUMBER | DUPLICATE_SEQUENCE_NUMBER, which clients take for success |
 | a segment whose end a power cut took, with the next one still there | kept, with a hole in the offsets | what stands behind the hole is cut off, and said |
