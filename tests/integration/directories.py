@@ -65,6 +65,8 @@ class Moving:
 
     def arrive_in(self, name: str) -> None:
         wait_until(lambda: (self.place, self.target) == (name, ""))
+        # The old log goes when the controller knows of the new one.
+        wait_until(lambda: [one for one in NAMES if (self.root / one / f"{self.topic}-0").exists()] == [name])
 
     def directories(self) -> list[str]:
         """What lies in the directories under the topic's name, and is not about to be removed."""
