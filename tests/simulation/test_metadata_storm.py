@@ -91,8 +91,8 @@ def test_a_broker_that_forgets_whose_records_are_in_a_directory_is_caught(monkey
 
 
 def test_a_broker_that_serves_the_directories_of_deleted_topics_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def trusting(world: Any, broker: Any, found: list[Found], wanted: dict[tuple[str, int], Any]) -> list[Any]:
-        return [(one.topic, one.index) for one in found if (one.topic, one.index) in wanted]
+    def trusting(world: Any, broker: Any, found: list[Found], wanted: dict[tuple[str, int], Any]) -> dict[Any, Any]:
+        return {(one.topic, one.index): one.place for one in found if (one.topic, one.index) in wanted}
 
     monkeypatch.setattr(opening, "_settle", trusting)
     assert is_caught()

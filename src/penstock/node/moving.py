@@ -206,11 +206,20 @@ class Moves:
 
     async def _is_reported(self, partition: Partition, target: LogDirectory) -> None:
         """Until the cluster knows where the replica is: started without that directory, a broker would make it anew."""
-        node_id = self._broker.identity.node_id
-        with suppress(TimeoutError):
-            async with asyncio.timeout(REPORT_SECONDS):
-                while partition.state.directory_of(node_id) != target.directory_id and not partition.is_removed:
-                    await asyncio.sleep(LOOK_SECONDS / 10)
+        node_id, told = self._broker.identity.node_id, asyncio.Event()
+
+        def look(*_: object) -> None:
+            if partition.state.directory_of(node_id) == target.directory_id or partition.is_removed:
+                told.set()
+
+        partition.watch(look)
+        try:
+            look()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(REPORT_SECONDS):
+                    await told.wait()
+        finally:
+            partition.unwatch(look)
 
 
 def _next_to_copy(log: Log, offset: int) -> list[Segment]:

@@ -393,6 +393,7 @@ async def _serve(world: World) -> None:
         {
             "listeners": f"PLAINTEXT://{BROKER}:{PORT}",
             "log.dirs": DATA_DIRECTORY,
+            "log.retention.ms": "-1",
             "node.id": "1",
             "auto.create.topics.enable": "false",
             "log.segment.bytes": "1048576",

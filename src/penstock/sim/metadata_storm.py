@@ -151,6 +151,7 @@ async def _serve(world: World, flush_messages: int, snapshot_bytes: int) -> None
         {
             "listeners": f"PLAINTEXT://{BROKER}:{PORT}",
             "log.dirs": DATA_DIRECTORY,
+            "log.retention.ms": "-1",
             "node.id": "1",
             "auto.create.topics.enable": "false",
             "log.flush.interval.messages": str(flush_messages),

@@ -154,6 +154,7 @@ async def _serve(world: World, flush_messages: int) -> None:
         {
             "listeners": f"PLAINTEXT://{BROKER}:{PORT}",
             "log.dirs": DATA_DIRECTORY,
+            "log.retention.ms": "-1",
             "node.id": "1",
             "log.segment.bytes": "1048576",
             "log.index.size.max.bytes": "4096",
