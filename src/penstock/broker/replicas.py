@@ -23,6 +23,7 @@ from penstock.world.disk import AsyncDisk, Disk, is_gone
 logger = logging.getLogger(__name__)
 
 METADATA_FILE = "partition.metadata"
+MAX_PREFERRED = 10_000
 PARTITIONS_AT_ONCE = 16
 """Logs that are made before others get a turn of the loop."""
 
@@ -117,8 +118,10 @@ class Replicas:
             self.on_placed()
 
     def prefer(self, topic: str, index: int, directory: LogDirectory) -> None:
-        """Where a replica is to be made that is not here yet."""
+        """Where a replica is to be made that is not here yet; of many that never come the oldest are forgotten."""
         self._preferred[topic, index] = directory
+        if len(self._preferred) > MAX_PREFERRED:
+            del self._preferred[next(iter(self._preferred))]
 
     def keep_offline(self, topic: TopicState, index: int) -> None:
         """A partition's log is out of reach; whoever asks for it learns so."""
@@ -192,8 +195,7 @@ class Replicas:
         """A new log, in the directory that has the fewest; a directory that is gone is not tried again."""
         while self._logs.online:
             preferred = self._preferred.pop((topic.name, index), None)
-            is_usable = preferred is not None and not preferred.is_offline
-            directory = preferred if preferred is not None and is_usable else self._logs.for_new_log()
+            directory = self._logs.for_new_log() if preferred is None or preferred.is_offline else preferred
             if self._logs.are_several:
                 # Else it would be made anew, where no disk is.
                 directory.probe()
