@@ -4,6 +4,7 @@ import itertools
 import re
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -72,7 +73,7 @@ def is_idle(admin: Admin) -> bool:
     return not any(replica.is_future for _, replica in described) and len(set(counts)) == len(counts)
 
 
-class Thread:
+class Thread(ABC):
     """Something that goes on until it is stopped; its failure is raised then."""
 
     def __init__(self) -> None:
@@ -106,10 +107,12 @@ class Thread:
     def resume(self) -> None:
         self._may_go_on.set()
 
-    def turn(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def turn(self) -> None: ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Most have nothing to let go of."""
+        return
 
     def _run(self) -> None:
         try:

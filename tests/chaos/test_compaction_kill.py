@@ -58,9 +58,8 @@ def workers_of(pid: int) -> list[int]:
     return [int(child) for child in children]
 
 
-def kill_some(broker: BrokerProcess, chance: random.Random) -> None:
-    """The broker, its workers, or all of them; a broker that is gone is started again."""
-    victims = chance.choice(("broker", "workers", "both"))
+def kill(broker: BrokerProcess, victims: str) -> None:
+    """The broker, its workers, or both; a broker that is gone is started again."""
     workers = workers_of(broker.pid)
     if victims != "workers":
         broker.kill()
@@ -108,7 +107,7 @@ def test_kills_in_the_middle_of_cleanings_lose_no_keys_last_value(tmp_path: Path
         for _ in range(KILLS):
             wait_for_a_cleaning(broker)
             time.sleep(chance.random() * 0.3)
-            kill_some(broker, chance)
+            kill(broker, chance.choice(("broker", "workers", "both")))
         writer.stop()
         check(read_all(broker), writer)
         assert broker.stop() == 0

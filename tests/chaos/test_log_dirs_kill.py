@@ -2,7 +2,6 @@
 
 import os
 import random
-import signal
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -29,7 +28,7 @@ from tests.chaos.directories import (
     several,
     wait_for_rounds,
 )
-from tests.chaos.test_compaction_kill import workers_of
+from tests.chaos.test_compaction_kill import kill
 from tests.logs import check_indexes
 from tests.tools.stages import wait_until
 
@@ -96,20 +95,6 @@ def clients(broker: BrokerProcess) -> Iterator[Clients]:
             stack.enter_context(running(thread))
         wait_for_rounds(found.all)
         yield found
-
-
-def kill(broker: BrokerProcess, victims: str) -> None:
-    workers = workers_of(broker.pid)
-    if victims != "workers":
-        broker.kill()
-    if victims != "broker":
-        for worker in workers:
-            try:
-                os.kill(worker, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-    if victims != "workers":
-        broker.start()
 
 
 def check_places(root: Path, wanted: dict[tuple[str, int], list[set[str]]]) -> None:
