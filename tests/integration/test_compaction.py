@@ -1,6 +1,5 @@
 """Compacted topics with a real broker and real clients: the last of each key stays, at its offset."""
 
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from penstock import Admin, Consumer, Producer
 from penstock.client.admin import NewTopic
 from penstock.client.types import OffsetAndMetadata, TopicPartition
 from tests.brokers import BrokerProcess
+from tests.cleaning import cleaned_until, is_clean
 from tests.tools.stages import wait_until
 
 EAGER = {
@@ -51,12 +51,6 @@ def fill(broker: BrokerProcess, topic: str, count: int, value: Callable[[int], b
                 producer.flush()
 
 
-def cleaned_until(broker: BrokerProcess, topic: str) -> int:
-    path = broker.data_directory / "cleaner-offset-checkpoint"
-    found = re.search(rf"^{topic} 0 (\d+)$", path.read_text() if path.exists() else "", re.MULTILINE)
-    return int(found[1]) if found else 0
-
-
 def read_all(broker: BrokerProcess, topic: str, offset: int = 0) -> list[tuple[int, bytes | None, bytes | None]]:
     partition = TopicPartition(topic, 0)
     with Consumer(broker.bootstrap, auto_offset_reset="none") as consumer:
@@ -73,17 +67,12 @@ def segments(broker: BrokerProcess, topic: str) -> list[Path]:
     return sorted((broker.data_directory / f"{topic}-0").glob("*.log"))
 
 
-def is_clean(broker: BrokerProcess, topic: str) -> bool:
-    """Whether nothing is left to clean but what the active segment has."""
-    return cleaned_until(broker, topic) == int(segments(broker, topic)[-1].stem)
-
-
 def test_only_the_last_of_each_key_stays_and_keeps_its_offset(broker: BrokerProcess) -> None:
     create(broker, "last")
     fill(broker, "last", 2_000, lambda number: b"value-%d" % number + bytes(100))
-    wait_until(lambda: is_clean(broker, "last"))
+    wait_until(lambda: is_clean(broker.data_directory, "last"))
     found = read_all(broker, "last")
-    clean_end = cleaned_until(broker, "last")
+    clean_end = cleaned_until(broker.data_directory, "last")
     below = [one for one in found if one[0] < clean_end]
     assert len(below) <= KEYS + 1
     assert all(value is not None and value.startswith(b"value-%d" % offset) for offset, _, value in found)
@@ -95,7 +84,7 @@ def test_only_the_last_of_each_key_stays_and_keeps_its_offset(broker: BrokerProc
 def test_scenario_6_a_fetch_of_an_offset_that_is_gone_begins_with_the_next(broker: BrokerProcess) -> None:
     create(broker, "holes")
     fill(broker, "holes", 1_000, lambda number: bytes(100))
-    wait_until(lambda: is_clean(broker, "holes"))
+    wait_until(lambda: is_clean(broker.data_directory, "holes"))
     offsets = [one[0] for one in read_all(broker, "holes")]
     gone = next(offset for offset in range(offsets[-1]) if offset not in offsets)
     following = next(offset for offset in offsets if offset > gone)
@@ -141,7 +130,7 @@ def test_committed_offsets_stay_small(broker: BrokerProcess) -> None:
             for number in range(200):
                 metadata = "m" * 1_000
                 admin.alter_group_offsets("group", {partition: OffsetAndMetadata(number, metadata)}).raise_any()
-            return cleaned_until(broker, "__consumer_offsets") > 0
+            return cleaned_until(broker.data_directory, "__consumer_offsets") > 0
 
         wait_until(has_been_cleaned, 60)
         committed = admin.list_group_offsets(["group"])["group"][partition]
@@ -156,7 +145,7 @@ def test_a_compacted_topic_is_the_same_after_a_crash(tmp_path: Path) -> None:
     try:
         create(process, "crashed")
         fill(process, "crashed", 1_000, lambda number: b"value-%d" % number + bytes(100))
-        wait_until(lambda: is_clean(process, "crashed"))
+        wait_until(lambda: is_clean(process.data_directory, "crashed"))
         newest = {key: value for _, key, value in read_all(process, "crashed")}
         process.kill()
         process.start()

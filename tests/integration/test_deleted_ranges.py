@@ -30,6 +30,7 @@ from penstock.protocol.headers import decode_response_header, encode_request_hea
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from penstock.records import iter_batches
 from tests.brokers import BrokerProcess
+from tests.cleaning import is_clean
 from tests.tools.stages import wait_until
 
 WAIT_SECONDS = 15
@@ -276,8 +277,7 @@ def holed(broker: BrokerProcess) -> tuple[str, int, int]:
     """A compacted topic, an offset of it that is gone, and the next that is there."""
     create(broker, "holed", cleanup_policy="compact", min_cleanable_dirty_ratio="0.01")
     fill(broker, "holed", 60)
-    path = broker.data_directory / "cleaner-offset-checkpoint"
-    wait_until(lambda: path.exists() and re.search(r"^holed 0 [1-9]\d+$", path.read_text(), re.MULTILINE))
+    wait_until(lambda: is_clean(broker.data_directory, "holed"))
     partition = TopicPartition("holed", 0)
     with Consumer(broker.bootstrap) as consumer:
         consumer.assign([partition])

@@ -24,6 +24,7 @@ from penstock.protocol.messages.offset_for_leader_epoch import (
 from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from penstock.records import build_batch
 from tests.brokers import BrokerProcess
+from tests.cleaning import cleaned_until, is_clean
 from tests.integration.directories import SEGMENT_BYTES, SLOW, Moving, limit_moves, three_directories
 from tests.integration.test_wire import talk
 from tests.tools.stages import wait_until
@@ -246,25 +247,16 @@ def test_a_compacted_log_moves_and_is_cleaned_again(broker: BrokerProcess, admin
                 producer.send(moving.topic, b"x" * 400, key=b"key-%d" % (number % 5), partition=0)
             producer.flush()
 
-    def bases(name: str) -> list[str]:
-        return [path.stem for path in sorted((moving.root / name / "compacted-0").glob("*.log"))]
-
     def cleaned_to(name: str) -> int:
-        path = moving.root / name / "cleaner-offset-checkpoint"
-        lines = path.read_text().splitlines() if path.exists() else []
-        return next((int(line.split()[2]) for line in lines if line.startswith("compacted ")), 0)
-
-    def is_clean(name: str) -> bool:
-        found = bases(name)
-        return bool(found) and 0 < cleaned_to(name) == int(found[-1])
+        return cleaned_until(moving.root / name, "compacted")
 
     write()
-    wait_until(lambda: is_clean("a"))
+    wait_until(lambda: is_clean(moving.root / "a", "compacted"))
     first = cleaned_to("a")
     moving.move_to("b")
     moving.arrive_in("b")
     write()
-    wait_until(lambda: is_clean("b") and cleaned_to("b") > first)
+    wait_until(lambda: is_clean(moving.root / "b", "compacted") and cleaned_to("b") > first)
     begun = re.search(rf"cleaned log={moving.root}/b/compacted-0 from=(\d+) ", broker.log)
     assert begun is not None
     assert int(begun[1]) == first
@@ -272,7 +264,11 @@ def test_a_compacted_log_moves_and_is_cleaned_again(broker: BrokerProcess, admin
         consumer.assign([moving.partition])
         keys: list[bytes | None] = []
         while consumer.position(moving.partition) < 600:
-            keys += [record.key for record in consumer.poll(1.0) if record.offset < cleaned_to("b")]
+            keys += [
+                record.key
+                for record in consumer.poll(1.0)
+                if record.offset < cleaned_until(moving.root / "b", "compacted")
+            ]
     assert sorted(keys, key=str) == sorted(set(keys), key=str)
 
 
