@@ -12,6 +12,8 @@ from pathlib import Path
 
 START_SECONDS = 20
 STOP_SECONDS = 10
+UNLESS_A_TEST_SAYS_OTHERWISE = ("log.initial.task.delay.ms=86400000", "log.retention.check.interval.ms=86400000")
+"""Many tests write records with times of old, which retention would take away in the middle of a test."""
 
 
 class BrokerProcess:
@@ -48,7 +50,7 @@ class BrokerProcess:
         command = [sys.executable, "-m", "penstock", "serve"]
         command += ["--data-dir", ",".join(map(str, self.data_directories))]
         command += ["--listen", f"localhost:{self._port}", "--set", "penstock.poison.buffers=true"]
-        for setting in self._settings:
+        for setting in (*UNLESS_A_TEST_SAYS_OTHERWISE, *self._settings):
             command += ["--set", setting]
         with self.log_path.open("a") as log:
             self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
