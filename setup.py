@@ -9,11 +9,11 @@ setup(
         Extension(
             f"penstock.records.{name}",
             [f"{RECORDS}/{name}.pyx"],
-            depends=[f"{RECORDS}/_layout.pxd"],
+            depends=[f"{RECORDS}/_layout.pxd", f"{RECORDS}/crc32c_x86.h"],
             extra_compile_args=["-O3"],
             optional=True,
         )
-        for name in ("_kernel", "_offset_map", "_writer")
+        for name in ("_checksum", "_kernel", "_offset_map", "_writer")
     ]
     + [
         Extension(

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crc32c import crc32c
 
 from penstock.model.hashes import (
     coordinator_partition,
@@ -17,6 +16,7 @@ from penstock.model.hashes import (
     uuid_to_text,
 )
 from penstock.records import varint
+from penstock.records.checksum import crc32c
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden" / "hashes"
 

@@ -5,13 +5,12 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Any
 
-from crc32c import crc32c
-
 from penstock.metadata.delta import apply
 from penstock.metadata.door import DoorError, MetadataBatch
 from penstock.metadata.image import Image
 from penstock.metadata.records import decode_record, encode_record
 from penstock.protocol.errors import CodecError
+from penstock.records.checksum import crc32c
 
 _FRAME = Struct(">II")
 """Length of the payload, and its CRC-32C."""

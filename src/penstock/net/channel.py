@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
-from penstock.net.frames import SCRATCH_SIZE, FrameReader, InvalidFrame
+from penstock.net.frames import SCRATCH_SIZE, FrameReader, InvalidFrame, LentBuffers
 from penstock.protocol.api import response_class
 from penstock.protocol.codec import decode_prefix, encode
 from penstock.protocol.errors import CodecError
@@ -38,7 +38,8 @@ class Channel(asyncio.BufferedProtocol):
 
     def __init__(self, client_id: str | None) -> None:
         self._client_id = client_id
-        self._reader = FrameReader(bytearray(SCRATCH_SIZE), MAX_RESPONSE_BYTES, eager_up_to=EAGER_UP_TO)
+        self._buffers = LentBuffers()
+        self._reader = FrameReader(bytearray(SCRATCH_SIZE), MAX_RESPONSE_BYTES, self._buffers, eager_up_to=EAGER_UP_TO)
         self._calls: deque[_Call] = deque()
         self._next_correlation_id = 0
         self._transport: asyncio.Transport | None = None
@@ -111,8 +112,13 @@ class Channel(asyncio.BufferedProtocol):
         try:
             while (frame := self._reader.next_frame()) is not None:
                 # The answer outlives this turn, and its records are views of a large frame, which has a buffer of its
-                # own that nobody will use again; a small frame lies in memory that is used for the next one.
-                self._answer(bytes(frame) if self._reader.take_finished() is None else frame)
+                # own until the last of them is gone; a small frame lies in memory that is used for the next one.
+                finished = self._reader.take_finished()
+                if finished is None:
+                    self._answer(bytes(frame))
+                else:
+                    self._answer(frame)
+                    self._buffers.give(finished)
             if self._reader.announced:
                 self._reader.begin()
         except (CodecError, InvalidFrame) as error:

@@ -16,6 +16,12 @@ _unpack_size = Packed(">i").unpack_from
 
 KEPT_BYTES = 2 * 1024 * 1024
 """A larger buffer is not kept for the next frame."""
+LENT_BUFFERS = 4
+"""One that is read, one that is filled, and those in between."""
+LENT_BYTES = 32 * 1024 * 1024
+"""What is lent may be kept longer than it has views, up to here."""
+LEEWAY = 8
+"""Memory for an answer has an eighth more than it takes, so that it does for the next one too."""
 
 
 class InvalidFrame(Exception):
@@ -38,6 +44,34 @@ class SpareBuffer:
     def give(self, buffer: bytearray) -> None:
         if len(buffer) <= KEPT_BYTES:
             self._buffer = buffer
+
+
+class LentBuffers(SpareBuffer):
+    """Buffers whose frames were handed on: each is free for another frame once nobody has a view of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lent: list[bytearray] = []
+        """The last that was lent comes last."""
+
+    def take(self, size: int) -> bytearray | None:
+        for index, buffer in enumerate(self._lent):
+            if len(buffer) >= size and not _has_views(buffer):
+                return self._lent.pop(index)
+        return None
+
+    def give(self, buffer: bytearray) -> None:
+        self._lent.append(buffer)
+        while len(self._lent) > LENT_BUFFERS or sum(map(len, self._lent)) > LENT_BYTES:
+            self._lent.pop(0)
+
+
+def _has_views(buffer: bytearray) -> bool:
+    try:
+        buffer.append(buffer.pop())
+    except BufferError:
+        return True
+    return False
 
 
 class FrameReader:
@@ -140,7 +174,7 @@ class FrameReader:
 
     def _new_buffer(self, size: int, received: int) -> bytearray:
         if size <= self._eager_up_to:
-            return unfilled(size)
+            return unfilled(size + size // LEEWAY)
         return bytearray(min(size, max(SMALLEST_STEP, AHEAD * received)))
 
     def take_finished(self) -> bytearray | None:

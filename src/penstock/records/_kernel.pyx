@@ -6,7 +6,7 @@ bounded by the record it belongs to, and no count is believed before the bytes f
 """
 
 cimport cython
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndSize, PyByteArray_Resize
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.list cimport PyList_New, PyList_SET_ITEM
@@ -341,8 +341,8 @@ def skip_below(body, Py_ssize_t count, int64_t offset_delta):
         PyBuffer_Release(&view)
 
 
-def decode_columns(parts):
-    """The records of several uncompressed sections as one set of Arrow buffers."""
+def decode_columns(parts, allocate=unfilled):
+    """The records of several uncompressed sections as one set of Arrow buffers, in memory that `allocate` gives."""
     cdef Py_ssize_t size = 0, rows = 0, count
     parts = tuple(parts)
     for body, count, _, _, _ in parts:
@@ -351,7 +351,7 @@ def decode_columns(parts):
         rows += count
     if size > INT32_MAX:
         raise ValueError("more than 2 GiB of records do not fit one set of columns")
-    cdef ColumnSet columns = ColumnSet(rows, size)
+    cdef ColumnSet columns = ColumnSet(allocate, rows, size)
     for body, count, base_offset, base_timestamp, log_append_timestamp in parts:
         columns.append_part(
             body,
@@ -699,28 +699,59 @@ cdef inline uint8_t* write_field(uint8_t* at, bytes field) noexcept:
 
 
 @cython.final
+cdef class Room:
+    """Memory of somebody else's making, written to by its address."""
+
+    cdef object allocate, holder
+    cdef Py_buffer view
+    cdef uint8_t* data
+
+    def __cinit__(self, allocate, Py_ssize_t size):
+        self.allocate = allocate
+        self.holder = allocate(size)
+        PyObject_GetBuffer(self.holder, &self.view, PyBUF_WRITABLE)
+        if self.view.len < size:
+            raise ValueError(f"{self.view.len} bytes were allocated where {size} were asked for")
+        self.data = <uint8_t*>self.view.buf
+
+    def __dealloc__(self):
+        PyBuffer_Release(&self.view)
+
+    cdef Room grown(self, Py_ssize_t used, Py_ssize_t size):
+        """What was used of it, in more room."""
+        cdef Room room = Room(self.allocate, size)
+        memcpy(room.data, self.data, used)
+        return room
+
+    cdef object finish(self, Py_ssize_t used):
+        return memoryview(self.holder)[:used]
+
+
+@cython.final
 cdef class Column:
     """A nullable column of byte strings that grows row by row in Arrow's layout."""
 
-    cdef bytearray validity_holder, ends_holder, data_holder
+    cdef Room validity_room, ends_room, data_room
     cdef uint8_t* validity
     cdef int32_t* ends
     cdef uint8_t* data
     cdef Py_ssize_t rows, row_capacity, used, data_capacity, null_count
 
-    def __cinit__(self, Py_ssize_t row_capacity, Py_ssize_t data_capacity):
-        self.validity_holder = bytearray((row_capacity + 7) // 8)
-        self.ends_holder = PyByteArray_FromStringAndSize(NULL, 4 * (row_capacity + 1))
-        self.data_holder = PyByteArray_FromStringAndSize(NULL, data_capacity)
+    def __cinit__(self, allocate, Py_ssize_t row_capacity, Py_ssize_t data_capacity):
+        cdef Py_ssize_t validity_bytes = (row_capacity + 7) // 8
+        self.validity_room = Room(allocate, validity_bytes)
+        self.ends_room = Room(allocate, 4 * (row_capacity + 1))
+        self.data_room = Room(allocate, data_capacity)
         self.row_capacity = row_capacity
         self.data_capacity = data_capacity
         self.point()
+        memset(self.validity, 0, validity_bytes)
         self.ends[0] = 0
 
     cdef void point(self) noexcept:
-        self.validity = <uint8_t*>PyByteArray_AS_STRING(self.validity_holder)
-        self.ends = <int32_t*>PyByteArray_AS_STRING(self.ends_holder)
-        self.data = <uint8_t*>PyByteArray_AS_STRING(self.data_holder)
+        self.validity = self.validity_room.data
+        self.ends = <int32_t*>self.ends_room.data
+        self.data = self.data_room.data
 
     cdef inline int append(self, Field* field) except -1:
         if self.rows == self.row_capacity:
@@ -741,50 +772,52 @@ cdef class Column:
         cdef Py_ssize_t old_bytes = (self.row_capacity + 7) // 8
         self.row_capacity = 2 * self.row_capacity + 8
         cdef Py_ssize_t new_bytes = (self.row_capacity + 7) // 8
-        PyByteArray_Resize(self.validity_holder, new_bytes)
-        PyByteArray_Resize(self.ends_holder, 4 * (self.row_capacity + 1))
+        self.validity_room = self.validity_room.grown(old_bytes, new_bytes)
+        self.ends_room = self.ends_room.grown(4 * (self.rows + 1), 4 * (self.row_capacity + 1))
         self.point()
         memset(self.validity + old_bytes, 0, new_bytes - old_bytes)
         return 0
 
     cdef int grow_data(self, Py_ssize_t needed) except -1:
         self.data_capacity = 2 * (self.used + needed)
-        PyByteArray_Resize(self.data_holder, self.data_capacity)
+        self.data_room = self.data_room.grown(self.used, self.data_capacity)
         self.point()
         return 0
 
     cdef object finish(self):
-        PyByteArray_Resize(self.validity_holder, (self.rows + 7) // 8)
-        PyByteArray_Resize(self.ends_holder, 4 * (self.rows + 1))
-        PyByteArray_Resize(self.data_holder, self.used)
-        return BinaryColumn(self.null_count, self.validity_holder, self.ends_holder, self.data_holder)
+        return BinaryColumn(
+            self.null_count,
+            self.validity_room.finish((self.rows + 7) // 8),
+            self.ends_room.finish(4 * (self.rows + 1)),
+            self.data_room.finish(self.used),
+        )
 
 
 @cython.final
 cdef class ColumnSet:
     """All columns of a fixed number of records; headers come as they come."""
 
-    cdef bytearray offsets_holder, timestamps_holder, header_ends_holder
+    cdef Room offsets_room, timestamps_room, header_ends_room
     cdef int64_t* offsets
     cdef int64_t* timestamps
     cdef int32_t* header_ends
     cdef Column keys, values, header_keys, header_values
     cdef Py_ssize_t row, rows
 
-    def __cinit__(self, Py_ssize_t rows, Py_ssize_t size):
-        self.offsets_holder = PyByteArray_FromStringAndSize(NULL, 8 * rows)
-        self.timestamps_holder = PyByteArray_FromStringAndSize(NULL, 8 * rows)
-        self.header_ends_holder = PyByteArray_FromStringAndSize(NULL, 4 * (rows + 1))
-        self.offsets = <int64_t*>PyByteArray_AS_STRING(self.offsets_holder)
-        self.timestamps = <int64_t*>PyByteArray_AS_STRING(self.timestamps_holder)
-        self.header_ends = <int32_t*>PyByteArray_AS_STRING(self.header_ends_holder)
+    def __cinit__(self, allocate, Py_ssize_t rows, Py_ssize_t size):
+        self.offsets_room = Room(allocate, 8 * rows)
+        self.timestamps_room = Room(allocate, 8 * rows)
+        self.header_ends_room = Room(allocate, 4 * (rows + 1))
+        self.offsets = <int64_t*>self.offsets_room.data
+        self.timestamps = <int64_t*>self.timestamps_room.data
+        self.header_ends = <int32_t*>self.header_ends_room.data
         self.header_ends[0] = 0
         self.rows = rows
         # Values are most of a batch, so room for all of it is nearly exact; keys are short.
-        self.keys = Column(rows, 16 * rows)
-        self.values = Column(rows, size)
-        self.header_keys = Column(0, 0)
-        self.header_values = Column(0, 0)
+        self.keys = Column(allocate, rows, 16 * rows)
+        self.values = Column(allocate, rows, size)
+        self.header_keys = Column(allocate, 0, 0)
+        self.header_values = Column(allocate, 0, 0)
 
     cdef int append_part(
         self,
@@ -839,12 +872,12 @@ cdef class ColumnSet:
         header_keys = self.header_keys.finish()
         return Columns(
             self.row,
-            self.offsets_holder,
-            self.timestamps_holder,
+            self.offsets_room.finish(8 * self.row),
+            self.timestamps_room.finish(8 * self.row),
             self.keys.finish(),
             self.values.finish(),
             self.header_keys.rows,
-            self.header_ends_holder,
+            self.header_ends_room.finish(4 * (self.row + 1)),
             header_keys.offsets,
             header_keys.data,
             self.header_values.finish(),

@@ -28,6 +28,8 @@ cdef extern from "Python.h":
     # A list or a tuple, by position; what they return is borrowed.
     Py_ssize_t sequence_size "PySequence_Fast_GET_SIZE"(object sequence)
     PyObject* sequence_item "PySequence_Fast_GET_ITEM"(object sequence, Py_ssize_t position)
+    ctypedef struct PyByteArrayObject:
+        Py_ssize_t ob_exports
 
 cdef extern from *:
     """
@@ -70,12 +72,18 @@ cdef class BatchWriter:
     """The first record's, in ms."""
     cdef readonly int64_t max_timestamp
 
-    def __cinit__(self, Py_ssize_t capacity):
+    def __cinit__(self, Py_ssize_t capacity, bytearray memory=None):
+        """`memory` is what another writer of this capacity gave back."""
         if not 0 < capacity <= INT32_MAX:
             raise ValueError(f"a batch has up to {INT32_MAX} bytes, not {capacity}")
         self.capacity = capacity
-        self.room = min(max(capacity, header_size), first_room)
-        self.holder = PyByteArray_FromStringAndSize(NULL, self.room)
+        if memory is None:
+            self.room = min(max(capacity, header_size), first_room)
+            self.holder = PyByteArray_FromStringAndSize(NULL, self.room)
+        else:
+            self.room = max(capacity, header_size)
+            PyByteArray_Resize(memory, self.room)
+            self.holder = memory
         self.start = <uint8_t*>PyByteArray_AS_STRING(self.holder)
         self.size = header_size
         self.base_timestamp = self.max_timestamp = no_timestamp
@@ -136,6 +144,17 @@ cdef class BatchWriter:
             producer_epoch,
             base_sequence,
         )
+
+    def give_back(self):
+        """The memory of a batch that will not be sent again, for another; None if somebody still has a view of it.
+
+        New memory costs about as much to touch for the first time as it costs to send what is written there.
+        """
+        cdef bytearray memory = self.holder
+        if not self.is_sealed or self.codec or (<PyByteArrayObject*>memory).ob_exports:
+            return None
+        self.holder = bytearray()
+        return memory
 
     def records(self):
         """The records that were written, read back: for a batch that turned out too large and is split."""

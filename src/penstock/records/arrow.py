@@ -60,7 +60,7 @@ def decode_arrow(batches: Iterable[BatchView], max_size: int = MAX_DECOMPRESSED_
             continue
         parts.append(_part(batch, max_size))
         max_size -= len(parts[-1].body)
-    return to_record_batch(decode_columns(parts))
+    return to_record_batch(decode_columns(parts, pa.allocate_buffer))
 
 
 def decode_arrow_partitions(
@@ -84,7 +84,7 @@ def decode_arrow_partitions(
             rows += part.record_count
         topics.append((rows, topic))
         partition_numbers += _numbers(partition, rows)
-    columns = decode_columns(parts)
+    columns = decode_columns(parts, pa.allocate_buffer)
     count = columns.record_count
     arrays = [
         _binary_array(count, columns.keys),

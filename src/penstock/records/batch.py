@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import NoReturn
 
-from crc32c import crc32c
-
 from penstock.model.buffers import Buffer
+from penstock.records.checksum import crc32c
 from penstock.records.compression import MAX_DECOMPRESSED_BYTES, Codec, codec_of, compress, decompress
 from penstock.records.errors import CorruptBatch, InvalidRecord
 from penstock.records.kernel import decode, decode_for_consumer

@@ -6,8 +6,6 @@ from operator import itemgetter
 from struct import Struct
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from penstock.records.batch import (
     CONTROL_BIT,
     CRC_START,
@@ -21,6 +19,7 @@ from penstock.records.batch import (
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
 )
+from penstock.records.checksum import crc32c
 from penstock.records.compression import Codec, compress
 from penstock.records.errors import InvalidRecord
 from penstock.records.kernel import encode

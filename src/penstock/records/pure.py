@@ -1,7 +1,7 @@
 """The record kernel in plain Python: serves where no compiler was at hand, and is what the compiled one must equal."""
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from struct import Struct
 from typing import NoReturn, TypeAlias
@@ -233,8 +233,8 @@ def skip_below(body: Buffer, count: int, offset_delta: int) -> tuple[int, int]:
     return skipped, at
 
 
-def decode_columns(parts: Sequence[Part]) -> Columns:
-    """The records of several uncompressed sections as one set of Arrow buffers."""
+def decode_columns(parts: Sequence[Part], allocate: Callable[[int], Buffer] = bytearray) -> Columns:
+    """The records of several uncompressed sections as one set of Arrow buffers; here `allocate` has no part in it."""
     if sum(len(part[0]) for part in parts) > _MAX_INT32:
         raise ValueError("more than 2 GiB of records do not fit one set of columns")
     offsets = array("q")

@@ -39,7 +39,7 @@ class BatchWriter:
     """The first record's, in ms."""
     max_timestamp: int
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: int, memory: bytearray | None = None) -> None:
         if not 0 < capacity <= _MAX_INT32:
             raise ValueError(f"a batch has up to {_MAX_INT32} bytes, not {capacity}")
         self._capacity = capacity
@@ -108,6 +108,10 @@ class BatchWriter:
             producer_epoch,
             base_sequence,
         )
+
+    def give_back(self) -> bytearray | None:
+        """The memory of a batch that will not be sent again, for another; here that would save nothing."""
+        return None
 
     def records(self) -> list[RecordInput]:
         """The records that were written, read back: for a batch that turned out too large and is split."""

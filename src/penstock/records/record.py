@@ -97,21 +97,21 @@ class BinaryColumn(NamedTuple):
     """A nullable variable-length column in Arrow's layout: validity bits, int32 offsets, data."""
 
     null_count: int
-    validity: bytearray
-    offsets: bytearray
-    data: bytearray
+    validity: Buffer
+    offsets: Buffer
+    data: Buffer
 
 
 class Columns(NamedTuple):
     """Records as Arrow buffers in native byte order; headers are a list of (key, value) structs per record."""
 
     record_count: int
-    offsets: bytearray
-    timestamps: bytearray
+    offsets: Buffer
+    timestamps: Buffer
     keys: BinaryColumn
     values: BinaryColumn
     header_count: int
-    header_list_offsets: bytearray
-    header_key_offsets: bytearray
-    header_key_data: bytearray
+    header_list_offsets: Buffer
+    header_key_offsets: Buffer
+    header_key_data: Buffer
     header_values: BinaryColumn

@@ -1,9 +1,8 @@
 """The end of a batch that was filled record by record: compressed once, its header written as often as it is sent."""
 
-from crc32c import crc32c
-
 from penstock.model.buffers import Buffer
 from penstock.records.batch import CRC_START, HEADER, HEADER_SIZE, LENGTH_OVERHEAD, MAGIC, NO_LEADER_EPOCH
+from penstock.records.checksum import crc32c
 from penstock.records.compression import MAX_DECOMPRESSED_BYTES, Codec, compress, decompress
 from penstock.records.kernel import decode
 from penstock.records.record import RecordInput

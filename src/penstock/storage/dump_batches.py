@@ -4,10 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from struct import Struct
 
-from crc32c import crc32c
-
 from penstock.records import BatchView, Codec, CorruptBatch, InvalidRecord, Record, RecordsError
 from penstock.records.batch import CRC_START, HEADER_SIZE, LENGTH_OVERHEAD, MAGIC
+from penstock.records.checksum import crc32c
 from penstock.records.kernel import decode
 from penstock.records.varint import decode_varint
 from penstock.world.disk import File

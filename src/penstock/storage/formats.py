@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from struct import Struct
 
-from crc32c import crc32c
+from penstock.records.checksum import crc32c
 
 OFFSET_ENTRY = Struct(">ii")
 """Offset relative to the segment's base, position in the file."""

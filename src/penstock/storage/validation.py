@@ -7,8 +7,6 @@ the topic wants keys or stores another codec, or the header's times are out of b
 from types import MappingProxyType
 from typing import Final
 
-from crc32c import crc32c
-
 from penstock.model.buffers import Buffer
 from penstock.model.errors import (
     CorruptMessage,
@@ -38,6 +36,7 @@ from penstock.records import (
     with_max_timestamp,
 )
 from penstock.records.batch import CRC_START, HEADER_SIZE, MAGIC, NO_PRODUCER_ID, TIMESTAMP_TYPE_BIT, TRANSACTIONAL_BIT
+from penstock.records.checksum import crc32c
 from penstock.records.compression import CODEC_BITS, MAX_DECOMPRESSED_BYTES
 from penstock.records.record import NO_TIMESTAMP
 from penstock.storage.log_config import LogConfig

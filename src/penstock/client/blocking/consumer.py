@@ -8,13 +8,14 @@ from typing import Any
 from penstock.client.blocking.client import BlockingClient, at_once, blocking
 from penstock.client.blocking.portal import in_callers_thread
 from penstock.client.consumer import Consumer as AsyncConsumer
+from penstock.client.consumer.loan import Loan
 from penstock.client.types import RebalanceListener, TopicPartition
 from penstock.records import ConsumerRecord
 
 ITERATION_SECONDS = 1.0
 
 
-class Consumer(BlockingClient[AsyncConsumer]):
+class Consumer(BlockingClient["_Lender"]):
     """Reads records; of one thread at a time. Kafka's consumer settings are keyword arguments.
 
     >>> with Consumer(bootstrap, group_id="g", auto_offset_reset="earliest") as consumer:
@@ -27,7 +28,9 @@ class Consumer(BlockingClient[AsyncConsumer]):
     """
 
     def __init__(self, bootstrap: str | Sequence[str] | None = None, **options: Any) -> None:
-        super().__init__("consumer", lambda _: AsyncConsumer(bootstrap, **options), AsyncConsumer.close)
+        super().__init__("consumer", lambda _: _Lender(bootstrap, **options), AsyncConsumer.close)
+        self._portal.before_call = self._client.recall
+        self._loan: Loan | None = None
 
     def subscribe(
         self,
@@ -54,7 +57,17 @@ class Consumer(BlockingClient[AsyncConsumer]):
     resume = at_once(AsyncConsumer.resume)
     paused = at_once(AsyncConsumer.paused)
 
-    poll = blocking(AsyncConsumer.poll)
+    def poll(self, timeout: float = 1.0, max_records: int | None = None) -> list[ConsumerRecord]:
+        """Up to `max_records` (else `max.poll.records`) records as soon as there are any; empty after the timeout.
+
+        What is returned counts as consumed: `position` is behind it, and the next automatic commit includes it.
+        """
+        loan = self._loan
+        if loan is not None and not self._portal.is_forked and (records := loan.take(max_records)):
+            return records
+        records, self._loan = self._portal.call(self._client.poll_ahead(timeout, max_records))
+        return records
+
     poll_arrow = blocking(AsyncConsumer.poll_arrow)
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
@@ -81,6 +94,20 @@ class Consumer(BlockingClient[AsyncConsumer]):
     list_topics = blocking(AsyncConsumer.list_topics)
     group_metadata = at_once(AsyncConsumer.group_metadata)
     metrics = at_once(AsyncConsumer.metrics)
+
+
+class _Lender(AsyncConsumer):
+    """On the loop's side of a blocking consumer: hands over more than a poll takes, so that the next need not ask."""
+
+    async def poll_ahead(self, timeout: float, max_records: int | None) -> tuple[list[ConsumerRecord], Loan | None]:
+        """What a poll gives, and what the thread that polls may take until `recall`, which comes before any call."""
+        records = await self.poll(timeout, max_records)
+        engine = self._engine
+        return records, None if engine.interceptors else engine.fetcher.lend(engine.max_poll_records)
+
+    def recall(self) -> None:
+        """What was taken of the last loan counts as consumed, and nothing more is taken."""
+        self._engine.records_consumed += self._engine.fetcher.recall()
 
 
 class _InCallersThread:

@@ -85,6 +85,8 @@ class Portal:
     def __init__(self, name: str) -> None:
         self.farewell: Farewell = _nothing
         """What is left to do for a client that nobody closes."""
+        self.before_call: Callable[[], object] = _skip
+        """Run on the loop before each call, and before the farewell."""
         self.on_fork: Callable[[str], object] = _ignore
         """Tells the client, in the other process, why it cannot be used there."""
         self._loop = new_loop()
@@ -92,7 +94,7 @@ class Portal:
         self._lock = threading.RLock()
         self._calls: set[_Call[Any]] = set()
         self._is_open = True
-        self._is_forked = False
+        self.is_forked = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
         _portals.add(self)
@@ -106,7 +108,7 @@ class Portal:
         call = _Call(work)
         if not self._begin(call):
             work.close()
-            raise IllegalState(FORKED if self._is_forked else OWN_THREAD if self._is_open else CLOSED)
+            raise IllegalState(FORKED if self.is_forked else OWN_THREAD if self._is_open else CLOSED)
         try:
             return call.wait()
         except BaseException:
@@ -118,7 +120,7 @@ class Portal:
 
     def post(self, callback: Callable[[], object]) -> None:
         """Have the loop run something soon, as long as it runs: a farewell needs that too."""
-        if self._is_forked:
+        if self.is_forked:
             return
         with self._lock:
             if not self._loop.is_closed():
@@ -126,7 +128,7 @@ class Portal:
 
     def stop(self, farewell: Farewell) -> None:
         """Run a last coroutine and end the thread; without waiting for that."""
-        if self._is_forked:
+        if self.is_forked:
             return
         with self._lock:
             if self._is_open:
@@ -135,30 +137,35 @@ class Portal:
 
     def join(self, seconds: float) -> None:
         """Wait until the thread has ended, if that is possible from here."""
-        if not self._is_forked and not self.is_own_thread:
+        if not self.is_forked and not self.is_own_thread:
             self._thread.join(max(seconds, 0))
 
     def may_be_closed_here(self) -> bool:
         """Not in a fork, where there is nothing to close; a callback of the client's own thread is told off."""
-        if self.is_own_thread and not self._is_forked:
+        if self.is_own_thread and not self.is_forked:
             raise IllegalState(OWN_THREAD)
-        return not self._is_forked
+        return not self.is_forked
 
     def forked(self) -> None:
         """In the other process. Locks may be held for ever by threads that do not exist here."""
-        self._is_forked = True
+        self.is_forked = True
         self.on_fork(FORKED)
 
     def _begin(self, call: _Call[Any]) -> bool:
-        if self._is_forked or self.is_own_thread:
+        if self.is_forked or self.is_own_thread:
             return False
         with self._lock:
             if self._is_open:
                 self._calls.add(call)
-                self._loop.call_soon_threadsafe(call.start)
+                self._loop.call_soon_threadsafe(self._start, call)
             return self._is_open
 
+    def _start(self, call: _Call[Any]) -> None:
+        self.before_call()
+        call.start()
+
     def _start_end(self, farewell: Farewell) -> None:
+        self.before_call()
         self._end = asyncio.get_running_loop().create_task(farewell())
         self._end.add_done_callback(self._ended)
 
@@ -181,7 +188,7 @@ class Portal:
             with self._lock:
                 self._is_open = False
                 self._loop.close()
-            self.farewell, self.on_fork = _nothing, _ignore
+            self.farewell, self.before_call, self.on_fork = _nothing, _skip, _ignore
             for call in list(self._calls):
                 call.release()
 
@@ -217,6 +224,10 @@ async def in_callers_thread(work: Callable[[], Any]) -> Any:
 
 
 async def _nothing() -> None:
+    pass
+
+
+def _skip() -> None:
     pass
 
 

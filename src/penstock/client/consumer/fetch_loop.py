@@ -24,6 +24,8 @@ FIRST_VERSION_WITH_IDS = 13
 CLOSE_WITHIN_MS = 1_000
 PATIENCE_MS = 20
 """An answer with data is there sooner than this; what takes longer waits for data to come."""
+UNWANTED_PATIENCE_MS = 2
+"""The same if none of that data is wanted any more: a new connection takes about as long."""
 
 
 @dataclass(slots=True)
@@ -61,6 +63,9 @@ class FetchTerms(Protocol):
 
     def is_outdated(self, node_id: int, plan: FetchPlan) -> bool:
         """Whether something is wanted from the broker that was not asked for with this plan."""
+
+    def is_wanted(self, plan: FetchPlan) -> bool:
+        """Whether anything of what was asked for with this plan would still be taken."""
 
     def fail(self, error: KafkaError) -> None: ...
 
@@ -197,7 +202,8 @@ class FetchLoop:
                 if answer.done():
                     return answer.result()
                 self._changed.clear()
-                patience_ms = began_ms + PATIENCE_MS - self._cluster.world.clock.monotonic_ms()
+                limit_ms = PATIENCE_MS if self._terms.is_wanted(plan) else UNWANTED_PATIENCE_MS
+                patience_ms = began_ms + limit_ms - self._cluster.world.clock.monotonic_ms()
                 if patience_ms > 0:
                     asyncio.get_running_loop().call_later(patience_ms / 1_000, self._changed.set)
                 elif self._terms.is_outdated(self.node_id, plan):

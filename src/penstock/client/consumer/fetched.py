@@ -8,6 +8,7 @@ from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
 from penstock.client.cluster import NO_EPOCH
+from penstock.client.consumer.loan import Loan
 from penstock.client.consumer.subscription import PartitionState, Position
 from penstock.client.errors import CorruptRecord, KafkaError, SerializationFailed
 from penstock.client.types import TopicPartition
@@ -206,6 +207,21 @@ class Backlog:
             else:
                 taken = chosen
         return taken
+
+    def lend(self, limit: int, now_ms: Callable[[], float]) -> Loan | None:
+        """What is decoded and not taken yet; it stays here until `take_back`."""
+        return Loan(self._records, self._taken, limit, now_ms) if self._records else None
+
+    def take_back(self, count: int) -> None:
+        """So many of what was lent count as consumed."""
+        if not count or self.is_stale:
+            return
+        end = self._taken + count
+        if end < len(self._records):
+            self._taken = end
+            self._move(_after(self._records[end - 1]))
+        else:
+            self._finish_records()
 
     def peek_batches(self, reading: Reading) -> list[BatchView]:
         """All batches that are to be read, the first perhaps from its middle; a fault when there are none before it."""

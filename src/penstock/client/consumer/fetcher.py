@@ -9,6 +9,7 @@ from penstock.client.consumer.fetch_faults import FetchFaults
 from penstock.client.consumer.fetch_loop import FOREVER_MS, FetchLimits, FetchLoop, FetchPlan, Obstacle
 from penstock.client.consumer.fetch_session import Ask, FetchSession, SessionKey
 from penstock.client.consumer.fetched import Backlog, Reading
+from penstock.client.consumer.loan import Loan
 from penstock.client.consumer.news import News
 from penstock.client.consumer.positions import Positions
 from penstock.client.consumer.sources import Sources
@@ -62,6 +63,7 @@ class Fetcher:
         self._assignment_seen = -1
         self._faults = FetchFaults(cluster, has_policy=positions.has_policy)
         self._failure: KafkaError | None = None
+        self._lent: tuple[Backlog, Loan] | None = None
 
     # Reading: without waiting, so that nothing is lost when a poll is cancelled
 
@@ -102,6 +104,26 @@ class Fetcher:
             if len(taken) >= limit:
                 break
         return taken
+
+    def lend(self, limit: int) -> Loan | None:
+        """What is decoded and was not taken yet, for another thread; `recall` comes before anything else."""
+        for backlog in self._ready.values():
+            loan = backlog.lend(limit, self._cluster.world.clock.monotonic_ms) if _is_readable(backlog) else None
+            if loan is not None:
+                self._lent = backlog, loan
+            return loan
+        return None
+
+    def recall(self) -> int:
+        """End the loan, if there is one; how many records were taken, which count as consumed with that."""
+        if self._lent is None:
+            return 0
+        (backlog, loan), self._lent = self._lent, None
+        count = loan.end()
+        unread = backlog.unread_bytes
+        backlog.take_back(count)
+        self._has_read(backlog, unread)
+        return count
 
     def peek_batches(self) -> list[Batches]:
         """All that may be handed out now, in whole batches; `skip_batches` makes it count as consumed."""
@@ -214,6 +236,9 @@ class Fetcher:
             key not in plan.asks or plan.asks[key].offset != ask.offset for key, ask in fresh.asks.items()
         )
 
+    def is_wanted(self, plan: FetchPlan) -> bool:
+        return any(self._is_current(backlog) for backlog in plan.backlogs.values())
+
     def absorb(self, node_id: int, plan: FetchPlan, response: FetchResponse, session: FetchSession) -> None:
         """Put what came where it belongs; what is not wanted any more is left out."""
         keys = plan.keys() if response.responses else {}
@@ -226,7 +251,7 @@ class Fetcher:
                 if answer.records:
                     session.has_read(key)
                 backlog = plan.backlogs[key]
-                if self._backlogs.get(backlog.partition) is backlog and not backlog.is_stale:
+                if self._is_current(backlog):
                     self._absorb(node_id, backlog, answer)
         self._news.arrived()
 
@@ -290,6 +315,9 @@ class Fetcher:
         self._drop(partition)
         self._positions.pursue()
         return False
+
+    def _is_current(self, backlog: Backlog) -> bool:
+        return self._backlogs.get(backlog.partition) is backlog and not backlog.is_stale
 
     def _drop(self, partition: TopicPartition) -> None:
         self._backlogs.pop(partition, None)

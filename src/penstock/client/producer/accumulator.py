@@ -40,6 +40,8 @@ class Accumulator:
         self.wake = wake
         """Tells the loop that there is something to do; called without the lock."""
         self._max_request_size: int = options["max.request.size"]
+        self._spare: list[bytearray] = []
+        """Memory of batches that are done, each of the usual size."""
         self._batch_size = max(1, min(options["batch.size"], self._max_request_size, self.memory))
 
     def append_open(
@@ -129,7 +131,7 @@ class Accumulator:
             return None
         self.free -= reserved
         lane.used_at_ms = self._now_ms()
-        batch = Batch(lane, BatchWriter(reserved), reserved, lane.used_at_ms)
+        batch = Batch(lane, self._writer(reserved), reserved, lane.used_at_ms)
         lane.open = batch
         self._lingering[lane] = None
         self.incomplete[batch] = None
@@ -187,6 +189,8 @@ class Accumulator:
                 del self.incomplete[batch]
                 self.free += batch.reserved
                 self.releases += 1
+                if batch.reserved == self._batch_size and (memory := batch.writer.give_back()) is not None:
+                    self._spare.append(memory)
         self.on_room()
 
     def take(self, lane: Lane) -> Batch:
@@ -232,6 +236,12 @@ class Accumulator:
             for batch in batches:
                 self.free -= batch.reserved
                 self.incomplete[batch] = None
+
+    def _writer(self, reserved: int) -> BatchWriter:
+        """For a batch whose memory is reserved; of what is spare only as much is kept as may still be used."""
+        memory = self._spare.pop() if reserved == self._batch_size and self._spare else None
+        del self._spare[self.free // self._batch_size :]
+        return BatchWriter(reserved, memory)
 
     def _close_all(self) -> None:
         for lane in list(self._lingering):
