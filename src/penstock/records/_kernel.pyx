@@ -52,7 +52,7 @@ cdef extern from *:
     #endif
     """
     # Tuples cache their hash since Python 3.14, and -1 stands for "not yet known".
-    void forget_hash "FORGET_HASH"(object row)
+    void forget_hash "FORGET_HASH"(object row) noexcept
 
 cdef Py_ssize_t smallest_record = SMALLEST_RECORD
 cdef int64_t no_timestamp = NO_TIMESTAMP
@@ -364,10 +364,10 @@ def decode_columns(parts, allocate=unfilled):
     return columns.finish()
 
 
-def ends_of_runs(runs):
+def ends_of_runs(runs, allocate=unfilled):
     """The offsets of an Arrow column of runs (rows, size), in each of which all rows have this size."""
     cdef Py_ssize_t rows, size, row, at = 0, total = 0, total_rows = 0
-    cdef bytearray holder
+    cdef Room room
     cdef int32_t* ends
     runs = tuple(runs)
     for rows, size in runs:
@@ -377,8 +377,8 @@ def ends_of_runs(runs):
         total += rows * size
         if total > INT32_MAX:
             raise ValueError("more than 2 GiB do not fit one column")
-    holder = PyByteArray_FromStringAndSize(NULL, 4 * (total_rows + 1))
-    ends = <int32_t*>PyByteArray_AS_STRING(holder)
+    room = Room(allocate, 4 * (total_rows + 1))
+    ends = <int32_t*>room.data
     ends[0] = 0
     total = 0
     for rows, size in runs:
@@ -386,7 +386,33 @@ def ends_of_runs(runs):
             ends[at + row] = <int32_t>(total + row * size)
         at += rows
         total += rows * size
-    return holder
+    return room.finish(4 * (total_rows + 1))
+
+
+def data_of_runs(runs, allocate=unfilled):
+    """The data of an Arrow column of runs (rows, content), in each of which all rows have this content."""
+    cdef Py_ssize_t rows, size, used, total = 0
+    cdef Room room
+    cdef uint8_t* start
+    cdef bytes content
+    runs = tuple(runs)
+    for rows, content in runs:
+        size = len(content)
+        if rows < 0 or (size and rows > (INT64_MAX - total) // size):
+            raise ValueError(f"{rows} rows of {size} bytes do not fit one column")
+        total += rows * size
+    room = Room(allocate, total)
+    start = room.data
+    for rows, content in runs:
+        size = len(content) * rows
+        used = min(<Py_ssize_t>len(content), size)
+        memcpy(start, <const char*>content, used)
+        while used < size:
+            # What is there is doubled, so that few calls fill it.
+            memcpy(start + used, start, min(used, size - used))
+            used += min(used, size - used)
+        start += size
+    return room.finish(total)
 
 
 # Reading one record
@@ -588,7 +614,7 @@ cdef inline object field_object(Field* field):
     return PyBytes_FromStringAndSize(<const char*>field.data, field.size)
 
 
-cdef inline void set_item(object row, Py_ssize_t position, object item):
+cdef inline void set_item(object row, Py_ssize_t position, object item) noexcept:
     Py_INCREF(item)
     PyTuple_SET_ITEM(row, position, item)
 

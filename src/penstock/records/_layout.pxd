@@ -64,6 +64,9 @@ cdef inline const uint8_t* read_varint(const uint8_t* at, const uint8_t* end, in
     if at < end and at[0] < 0x80:
         raw = at[0]
         at += 1
+    elif end - at > 1 and at[1] < 0x80:
+        raw = <uint32_t>(at[0] & 0x7F) | <uint32_t>at[1] << 7
+        at += 2
     else:
         at = read_unsigned(at, end, 5, &long_raw)
         if at == NULL:

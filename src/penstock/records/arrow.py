@@ -1,6 +1,6 @@
 """Record batches as one Arrow RecordBatch, over the kernel's buffers without copying them."""
 
-from array import array
+import sys
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 from penstock.model.buffers import Buffer
 from penstock.records.batch import BatchView
 from penstock.records.compression import MAX_DECOMPRESSED_BYTES
-from penstock.records.kernel import decode_columns, ends_of_runs, skip_below
+from penstock.records.kernel import data_of_runs, decode_columns, ends_of_runs, skip_below
 from penstock.records.record import CREATE_TIME, LOG_APPEND_TIME, BinaryColumn, Columns, Part
 
 HEADER_TYPE = pa.struct([pa.field("key", pa.utf8(), nullable=False), pa.field("value", pa.binary())])
@@ -71,8 +71,7 @@ def decode_arrow_partitions(
     max_size bounds what all of them together may take after decompression.
     """
     parts: list[Part] = []
-    topics: list[tuple[int, str]] = []
-    partition_numbers = array("i")
+    origins: list[tuple[int, str, int]] = []
     for topic, partition, first_offset, batches in partitions:
         rows = 0
         for batch in batches:
@@ -82,18 +81,17 @@ def decode_arrow_partitions(
                 part = _from_offset(part, first_offset)
             parts.append(part)
             rows += part.record_count
-        topics.append((rows, topic))
-        partition_numbers += _numbers(partition, rows)
+        origins.append((rows, topic, partition))
     columns = decode_columns(parts, pa.allocate_buffer)
     count = columns.record_count
     arrays = [
         _binary_array(count, columns.keys),
         _binary_array(count, columns.values),
-        _text_array(topics),
-        pa.Array.from_buffers(pa.int32(), count, [None, _buffer(partition_numbers)]),
+        _text_array([(rows, topic) for rows, topic, _ in origins]),
+        _number_array([(rows, partition) for rows, _, partition in origins]),
         pa.Array.from_buffers(pa.int64(), count, [None, _buffer(columns.offsets)]),
         pa.Array.from_buffers(CONSUMER_SCHEMA.field("timestamp").type, count, [None, _buffer(columns.timestamps)]),
-        pa.Array.from_buffers(pa.int32(), count, [None, _buffer(_timestamp_types(parts, count))]),
+        _number_array([(part.record_count, _timestamp_type(part)) for part in parts]),
         _header_array(columns),
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=CONSUMER_SCHEMA)
@@ -109,26 +107,22 @@ def _from_offset(part: Part, first_offset: int) -> Part:
     return part._replace(body=memoryview(part.body)[size:], record_count=part.record_count - skipped)
 
 
-def _timestamp_types(parts: list[Part], row_count: int) -> "array[int]":
-    if all(part.log_append_timestamp is None for part in parts):
-        return _numbers(CREATE_TIME, row_count)
-    types = array("i")
-    for part in parts:
-        types += _numbers(CREATE_TIME if part.log_append_timestamp is None else LOG_APPEND_TIME, part.record_count)
-    return types
+def _timestamp_type(part: Part) -> int:
+    return CREATE_TIME if part.log_append_timestamp is None else LOG_APPEND_TIME
 
 
-def _numbers(number: int, row_count: int) -> "array[int]":
-    return array("i", (number,)) * row_count
+def _number_array(runs: list[tuple[int, int]]) -> pa.Array:
+    """A column that has the same 32 bits in all rows of a run."""
+    data = data_of_runs([(rows, number.to_bytes(4, sys.byteorder)) for rows, number in runs], pa.allocate_buffer)
+    return pa.Array.from_buffers(pa.int32(), sum(rows for rows, _ in runs), [None, _buffer(data)])
 
 
 def _text_array(runs: list[tuple[int, str]]) -> pa.Array:
     """A column that has the same text in all rows of a run."""
-    encoded = [(row_count, text.encode()) for row_count, text in runs]
-    ends = ends_of_runs([(row_count, len(text)) for row_count, text in encoded])
-    data = b"".join([row_count * text for row_count, text in encoded])
-    row_count = sum(row_count for row_count, _ in runs)
-    return pa.Array.from_buffers(pa.utf8(), row_count, [None, _buffer(ends), _buffer(data)])
+    encoded = [(rows, text.encode()) for rows, text in runs]
+    ends = ends_of_runs([(rows, len(text)) for rows, text in encoded], pa.allocate_buffer)
+    data = data_of_runs(encoded, pa.allocate_buffer)
+    return pa.Array.from_buffers(pa.utf8(), sum(rows for rows, _ in runs), [None, _buffer(ends), _buffer(data)])
 
 
 def to_record_batch(columns: Columns) -> pa.RecordBatch:
@@ -163,5 +157,5 @@ def _binary_array(count: int, column: BinaryColumn) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(), count, buffers, null_count=column.null_count)
 
 
-def _buffer(data: "Buffer | array[int]") -> pa.Buffer:
+def _buffer(data: Buffer) -> pa.Buffer:
     return pa.py_buffer(data)

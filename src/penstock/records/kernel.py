@@ -4,6 +4,7 @@ import logging
 
 try:
     from penstock.records._kernel import (
+        data_of_runs,
         decode,
         decode_columns,
         decode_for_consumer,
@@ -21,6 +22,7 @@ try:
     COMPILED = True
 except ImportError:
     from penstock.records.pure import (
+        data_of_runs,
         decode,
         decode_columns,
         decode_for_consumer,
@@ -43,6 +45,7 @@ except ImportError:
 
 __all__ = [
     "COMPILED",
+    "data_of_runs",
     "decode",
     "decode_columns",
     "decode_for_consumer",

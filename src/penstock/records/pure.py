@@ -1,7 +1,7 @@
 """The record kernel in plain Python: serves where no compiler was at hand, and is what the compiled one must equal."""
 
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from struct import Struct
 from typing import NoReturn, TypeAlias
@@ -269,7 +269,7 @@ def decode_columns(parts: Sequence[Part], allocate: Callable[[int], Buffer] = by
     )
 
 
-def ends_of_runs(runs: Sequence[tuple[int, int]]) -> bytearray:
+def ends_of_runs(runs: Iterable[tuple[int, int]], allocate: Callable[[int], Buffer] = bytearray) -> Buffer:
     """The offsets of an Arrow column of runs (rows, size), in each of which all rows have this size."""
     ends = array("i", (0,))
     total = 0
@@ -279,6 +279,16 @@ def ends_of_runs(runs: Sequence[tuple[int, int]]) -> bytearray:
         ends.extend(range(total + size, total + rows * size + 1, size) if size else (total,) * rows)
         total += rows * size
     return bytearray(ends)
+
+
+def data_of_runs(runs: Iterable[tuple[int, bytes]], allocate: Callable[[int], Buffer] = bytearray) -> Buffer:
+    """The data of an Arrow column of runs (rows, content), in each of which all rows have this content."""
+    data = bytearray()
+    for rows, content in runs:
+        if rows < 0:
+            raise ValueError(f"{rows} rows of {len(content)} bytes do not fit one column")
+        data += rows * content
+    return data
 
 
 def rows(body: Buffer, count: int, base_offset: int, base_timestamp: int) -> Iterator[_Row]:

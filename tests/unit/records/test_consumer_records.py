@@ -36,7 +36,7 @@ RECORDS: list[tuple[int, bytes | None, bytes | None, tuple[Header, ...]]] = [
 def twin(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """Either kernel, with the Arrow reader upon it."""
     found: ModuleType = request.param
-    for name in ("decode_columns", "ends_of_runs", "skip_below"):
+    for name in ("data_of_runs", "decode_columns", "ends_of_runs", "skip_below"):
         monkeypatch.setattr(arrow, name, getattr(found, name))
     return found
 
@@ -104,6 +104,15 @@ def test_runs_of_rows_have_their_ends(twin: ModuleType) -> None:
     for wrong in ([(1, 2**31)], [(2**20, 2**20)], [(1, 2**30)] * 2, [(-1, 1)], [(1, -1)]):
         with pytest.raises(ValueError):
             twin.ends_of_runs(wrong)
+
+
+def test_runs_of_rows_have_their_data(twin: ModuleType) -> None:
+    runs = [(2, b"abc"), (0, b"xyz"), (1, b""), (3, b"d"), (7, b"ef"), (1, b"end")]
+    assert bytes(twin.data_of_runs(runs)) == b"abcabcdddefefefefefefefend"
+    assert bytes(twin.data_of_runs([(1_001, b"\xff\x00\x01\x02")])) == b"\xff\x00\x01\x02" * 1_001
+    assert bytes(twin.data_of_runs([])) == b""
+    with pytest.raises(ValueError):
+        twin.data_of_runs([(-1, b"a")])
 
 
 def rows(table: pa.RecordBatch) -> list[ConsumerRecord]:
