@@ -2,6 +2,7 @@
 
 from struct import Struct as Packed
 
+from penstock.model.buffers import has_views
 from penstock.records.kernel import unfilled
 
 SCRATCH_SIZE = 64 * 1024
@@ -56,7 +57,7 @@ class LentBuffers(SpareBuffer):
 
     def take(self, size: int) -> bytearray | None:
         for index, buffer in enumerate(self._lent):
-            if len(buffer) >= size and not _has_views(buffer):
+            if len(buffer) >= size and not has_views(buffer):
                 return self._lent.pop(index)
         return None
 
@@ -64,14 +65,6 @@ class LentBuffers(SpareBuffer):
         self._lent.append(buffer)
         while len(self._lent) > LENT_BUFFERS or sum(map(len, self._lent)) > LENT_BYTES:
             self._lent.pop(0)
-
-
-def _has_views(buffer: bytearray) -> bool:
-    try:
-        buffer.append(buffer.pop())
-    except BufferError:
-        return True
-    return False
 
 
 class FrameReader:

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 
-from penstock.model.buffers import Buffer
+from penstock.model.buffers import Buffer, has_views
 from penstock.records import extents
 
 
@@ -12,10 +12,11 @@ class ReadWindow:
     What lies in a segment below its end never changes, unless the log is truncated: then its windows must be dropped.
     """
 
-    __slots__ = ("_data", "_first_offset", "_last_offsets", "_size", "_starts", "next_offset", "position")
+    __slots__ = ("_data", "_first_offset", "_last_offsets", "_memory", "_size", "_starts", "next_offset", "position")
 
-    def __init__(self, position: int, data: Buffer) -> None:
+    def __init__(self, position: int, data: Buffer, memory: bytearray) -> None:
         self.position = position
+        self._memory = memory
         self._data = memoryview(data)
         self._size = len(data)
         self._first_offset, self._starts, self._last_offsets = extents(data)
@@ -29,6 +30,11 @@ class ReadWindow:
     @property
     def first_last_offset(self) -> int | None:
         return self._last_offsets[0] if self._last_offsets else None
+
+    def give_up(self) -> bytearray | None:
+        """The memory that it was read into, for another; None if somebody still has a view of it."""
+        self._data = memoryview(b"")
+        return None if has_views(self._memory) else self._memory
 
     def read(self, offset: int, max_bytes: int, segment_size: int) -> memoryview | None:
         """What a read from the batch with `offset` gives, if all of it is here and holds that batch whole."""

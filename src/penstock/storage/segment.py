@@ -258,10 +258,16 @@ class Segment:
 
     def _open_window(self, position: int, size: int) -> ReadWindow | None:
         size = min(size, self.size - position)
-        data = self._files.get(self._log_path).read_warm(position, size) if 0 < size <= SHORT_READ_BYTES else None
+        if not 0 < size <= SHORT_READ_BYTES:
+            return None
+        before, self._window = self._window, None
+        memory = None if before is None else before.give_up()
+        if memory is None or len(memory) < size:
+            memory = bytearray(size)
+        data = self._files.get(self._log_path).read_warm(position, size, memory)
         if data is None or len(data) != size:
             return None
-        self._window = ReadWindow(position, data)
+        self._window = ReadWindow(position, data, memory)
         self._files.windows.note(self._log_path, self._forget_window)
         return self._window
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.model.buffers import Buffer
 from penstock.model.errors import OffsetOutOfRange
 from penstock.records import extents
 from penstock.storage.log import Log
@@ -58,15 +59,34 @@ def test_what_is_in_memory_is_what_the_file_has(seed: int, tmp_path: Path) -> No
     log.close()
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_what_was_read_stays_what_it_was_for_who_keeps_it(seed: int, tmp_path: Path) -> None:
+    """The memory of a window is used again, but not under the eyes of a reader."""
+    chance = random.Random(seed)
+    log = filled(tmp_path, chance)
+    kept: list[tuple[Buffer, bytes]] = []
+    offset = 0
+    for _ in range(3_000):
+        offset = offset + 1 if offset < log.end_offset - 1 else 0
+        data = log.read_warm(offset, chance.choice([300, 1_000]), upper_offset=log.end_offset)
+        if data is not None:
+            kept.append((data, bytes(data)))
+        if len(kept) > 8:
+            kept.pop(chance.randrange(len(kept)))
+        assert all(view == copy for view, copy in kept)
+    assert kept
+    log.close()
+
+
 def test_reads_that_follow_one_another_take_few_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = filled(tmp_path, random.Random(1))
     assert log.read(0, 1, at_least_one_batch=True, upper_offset=1) is not None
     calls, read_warm = 0, RealFile.read_warm
 
-    def counted(self: RealFile, position: int, size: int) -> object:
+    def counted(self: RealFile, position: int, size: int, into: bytearray) -> object:
         nonlocal calls
         calls += 1
-        return read_warm(self, position, size)
+        return read_warm(self, position, size, into)
 
     monkeypatch.setattr(RealFile, "read_warm", counted)
     offset, end = 0, log.segments[0].next_offset
