@@ -9,7 +9,7 @@ from struct import Struct as Packed
 from typing import TypeAlias, cast
 
 from penstock.model.buffers import Buffer
-from penstock.net.frames import POISON, FrameReader, InvalidFrame, SpareBuffer
+from penstock.net.frames import POISON, FrameReader, InvalidFrame, LentBuffers, SpareBuffer
 from penstock.net.open_connections import Admission, OpenConnections, canonical_ip
 from penstock.net.request_memory import RequestMemory
 from penstock.protocol.codec import Piece
@@ -53,7 +53,7 @@ class ConnectionSettings:
     memory: RequestMemory = field(default_factory=RequestMemory)
     spare: SpareBuffer = field(default_factory=SpareBuffer)
     """For large frames that are received."""
-    sent: SpareBuffer = field(default_factory=SpareBuffer)
+    sent: LentBuffers = field(default_factory=LentBuffers)
     """For what is read from files to be sent."""
 
 
@@ -404,7 +404,7 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._fail_read(piece, "bytes to send are gone")
         else:
             self._write_together(head, data)
-            if buffer is not None and not self._transport.get_write_buffer_size():
+            if buffer is not None:
                 spare.give(buffer)
 
     def _write_together(self, head: Buffer, data: Buffer) -> None:
