@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-KERNEL := $(wildcard src/penstock/records/*.pyx src/penstock/records/*.pxd src/penstock/client/producer/*.pyx)
+KERNEL := $(wildcard src/penstock/records/*.pyx src/penstock/records/*.pxd src/penstock/records/*.h src/penstock/client/producer/*.pyx)
 
 .PHONY: install demo tour test lint fmt sim soak fuzz bench interop docs clean
 
