@@ -395,6 +395,8 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._fail_read(piece, str(error))
             return
         if data is None:
+            if buffer is not None:
+                spare.give(buffer)
             if head:
                 self._write(head)
             reading = self._settings.async_disk.read(piece.file, piece.position, size)

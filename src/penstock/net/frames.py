@@ -62,6 +62,8 @@ class LentBuffers(SpareBuffer):
         return None
 
     def give(self, buffer: bytearray) -> None:
+        if len(buffer) > LENT_BYTES:
+            return
         self._lent.append(buffer)
         while len(self._lent) > LENT_BUFFERS or sum(map(len, self._lent)) > LENT_BYTES:
             self._lent.pop(0)

@@ -107,7 +107,7 @@ class _Lender(AsyncConsumer):
 
     def recall(self) -> None:
         """What was taken of the last loan counts as consumed, and nothing more is taken."""
-        self._engine.records_consumed += self._engine.fetcher.recall()
+        self._engine.recall()
 
 
 class _InCallersThread:

@@ -161,8 +161,11 @@ class Portal:
             return self._is_open
 
     def _start(self, call: _Call[Any]) -> None:
-        self.before_call()
-        call.start()
+        try:
+            self.before_call()
+        finally:
+            # Whatever went wrong before it: somebody waits for the call.
+            call.start()
 
     def _start_end(self, farewell: Farewell) -> None:
         self.before_call()

@@ -4,6 +4,7 @@ import logging
 import math
 import re
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from operator import index
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -124,7 +125,7 @@ class Consumer:
         """
         engine = self._engine
         engine.start()
-        limit = engine.max_poll_records if max_records is None else max_records
+        limit = engine.max_poll_records if max_records is None else index(max_records)
         if limit <= 0:
             raise ValueError(f"max_records must be at least 1, not {max_records}")
         records = await engine.polling.run(lambda: engine.fetcher.take(limit), timeout * 1_000)

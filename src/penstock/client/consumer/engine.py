@@ -52,6 +52,7 @@ class Engine:
         transform = transform_for(options["key.deserializer"], options["value.deserializer"])
         reading = Reading(options["check.crcs"], is_committed_only, transform)
         self.fetcher = Fetcher(self.cluster, self.subscriptions, self.positions, reading, self.news)
+        self.subscriptions.settle = self.recall
         self.polling = Polling(
             self.cluster,
             self.subscriptions,
@@ -119,6 +120,10 @@ class Engine:
         return await self.cluster.persist(
             attempt, deadline, f"the position of {partition} was not found", setting="default.api.timeout.ms"
         )
+
+    def recall(self) -> None:
+        """What was taken of the last loan counts as consumed, and nothing more is taken."""
+        self.records_consumed += self.fetcher.recall()
 
     def has_reached(self, ends: Mapping[TopicPartition | tuple[str, int], int]) -> bool:
         """Whether no position is before its end."""

@@ -107,12 +107,11 @@ class Fetcher:
 
     def lend(self, limit: int) -> Loan | None:
         """What is decoded and was not taken yet, for another thread; `recall` comes before anything else."""
-        for backlog in self._ready.values():
-            loan = backlog.lend(limit, self._cluster.world.clock.monotonic_ms) if _is_readable(backlog) else None
-            if loan is not None:
-                self._lent = backlog, loan
-            return loan
-        return None
+        backlog = next(filter(_is_readable, self._ready.values()), None)
+        loan = None if backlog is None else backlog.lend(limit, self._cluster.world.clock.monotonic_ms)
+        if backlog is not None and loan is not None:
+            self._lent = backlog, loan
+        return loan
 
     def recall(self) -> int:
         """End the loan, if there is one; how many records were taken, which count as consumed with that."""
@@ -122,7 +121,11 @@ class Fetcher:
         count = loan.end()
         unread = backlog.unread_bytes
         backlog.take_back(count)
-        self._has_read(backlog, unread)
+        if self._backlogs.get(backlog.partition) is backlog:
+            self._has_read(backlog, unread)
+        else:
+            # Dropped meanwhile; what took its place begins before what was taken.
+            self._news.changed()
         return count
 
     def peek_batches(self) -> list[Batches]:

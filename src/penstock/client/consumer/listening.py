@@ -30,7 +30,8 @@ async def take_up(subscriptions: Subscriptions, partitions: Collection[TopicPart
 
 
 def stop_reading(subscriptions: Subscriptions, partitions: Collection[TopicPartition]) -> None:
-    """Hand out nothing more of what is about to go."""
+    """Hand out nothing more of what is about to go; its positions are the last."""
+    subscriptions.settle()
     for partition in partitions:
         if subscriptions.is_assigned(partition):
             subscriptions.state(partition).is_being_revoked = True

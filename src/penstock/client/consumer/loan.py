@@ -1,40 +1,39 @@
 """Records that are decoded already, lent to the thread that polls: it takes them without asking the client's loop."""
 
-import threading
 from collections.abc import Callable
+from itertools import islice
 
 from penstock.records import ConsumerRecord
 
 LOAN_MS = 50
 """A consumer that polls is seen to poll so often: its group and its automatic commits wait no longer."""
+LOAN_RECORDS = 10_000
+"""What is lent is copied, and once more what is left of it: not a batch of any size."""
 
 
 class Loan:
-    """What is taken counts as consumed once the loop has ended the loan; until then nothing else reads there."""
+    """What is taken counts as consumed once the loop has ended the loan; until then nothing else reads there.
+
+    Without a lock, which the loop would wait for while a signal handler waits for the loop in the thread that has it.
+    Taking, and ending, is one call that goes through an iterator: neither a thread nor a signal comes in between.
+    """
 
     def __init__(self, records: list[ConsumerRecord], start: int, limit: int, now_ms: Callable[[], float]) -> None:
-        self._records = records
-        self._start = self._next = start
+        lent = records[start : start + LOAN_RECORDS]
+        self._count = len(lent)
+        self._left = iter(lent)
         self._limit = limit
         self._now_ms = now_ms
         self._ends_ms = now_ms() + LOAN_MS
-        self._is_over = False
-        # The loop may end a loan while a thread takes from it.
-        self._lock = threading.Lock()
 
     def take(self, limit: int | None) -> list[ConsumerRecord]:
         """Up to so many of the records; none once the loan is over."""
         if limit is None:
             limit = self._limit
-        with self._lock:
-            if self._is_over or limit <= 0 or self._now_ms() >= self._ends_ms:
-                return []
-            start = self._next
-            self._next = min(start + limit, len(self._records))
-            return self._records[start : self._next]
+        if limit <= 0 or self._now_ms() >= self._ends_ms:
+            return []
+        return list(islice(self._left, limit))
 
     def end(self) -> int:
         """On the loop: nothing more can be taken; how many were."""
-        with self._lock:
-            self._is_over = True
-            return self._next - self._start
+        return self._count - len(list(self._left))

@@ -1,7 +1,7 @@
 """What a consumer wants to read, which partitions it has been given, and how far it is in each."""
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -73,6 +73,8 @@ class Subscriptions:
         """Grows with each change of what is wanted, so that a group member knows when to tell its coordinator."""
         self.assignment_version = 0
         """Grows with each change of the partitions that are assigned."""
+        self.settle: Callable[[], None] = lambda: None
+        """Has the positions include all that was handed out, where some is handed out without being asked for."""
         self._states: dict[TopicPartition, PartitionState] = {}
 
     # What is wanted

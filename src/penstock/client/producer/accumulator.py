@@ -236,12 +236,17 @@ class Accumulator:
             for batch in batches:
                 self.free -= batch.reserved
                 self.incomplete[batch] = None
+            self._trim_spare()
 
     def _writer(self, reserved: int) -> BatchWriter:
-        """For a batch whose memory is reserved; of what is spare only as much is kept as may still be used."""
+        """For a batch whose memory is reserved."""
         memory = self._spare.pop() if reserved == self._batch_size and self._spare else None
-        del self._spare[self.free // self._batch_size :]
+        self._trim_spare()
         return BatchWriter(reserved, memory)
+
+    def _trim_spare(self) -> None:
+        """Only as much is kept as may still be used; parts of split batches can take more than there is."""
+        del self._spare[max(self.free, 0) // self._batch_size :]
 
     def _close_all(self) -> None:
         for lane in list(self._lingering):

@@ -123,7 +123,9 @@ class Sender:
             sizes[leader] = size
             requests.setdefault(leader, []).append((lane, batch))
         for leader, parts in requests.items():
-            self._send(leader, parts)
+            # One that fails at once takes all of its transaction with it that is not on the wire.
+            if left := [(lane, batch) for lane, batch in parts if not batch.is_done]:
+                self._send(leader, left)
         return bool(requests)
 
     def _next_of(self, lane: Lane, now_ms: float) -> Batch | None:
