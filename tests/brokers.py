@@ -7,7 +7,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 START_SECONDS = 20
@@ -92,3 +93,15 @@ class BrokerProcess:
             if not selector.select(deadline - time.monotonic()):
                 return ""
         return self._process.stdout.readline().rstrip("\n")
+
+
+@contextmanager
+def sound(process: BrokerProcess) -> Iterator[BrokerProcess]:
+    """A broker that runs meanwhile; it must end well, and have had no error of its own."""
+    process.start()
+    try:
+        yield process
+    finally:
+        code = process.stop()
+    assert code == 0
+    assert "Traceback" not in process.log, process.log

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.brokers import BrokerProcess
+from tests.brokers import BrokerProcess, sound
 
 HERE = Path(__file__).parent
 
@@ -25,13 +25,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     """One broker for the tests of a file; it must end well and have had no error of its own."""
-    process = BrokerProcess(tmp_path_factory.mktemp("broker") / "data", "group.initial.rebalance.delay.ms=0").start()
-    try:
+    with sound(
+        BrokerProcess(tmp_path_factory.mktemp("broker") / "data", "group.initial.rebalance.delay.ms=0")
+    ) as process:
         yield process
-    finally:
-        code = process.stop()
-    assert code == 0
-    assert "Traceback" not in process.log, process.log
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from kafka import TopicPartition as KafkaPythonPartition
 from penstock import Admin, Consumer, Producer
 from penstock.client.admin import NewTopic
 from penstock.client.types import OffsetAndMetadata, TopicPartition
-from tests.brokers import BrokerProcess
+from tests.brokers import BrokerProcess, sound
 from tests.cleaning import cleaned_until, is_clean
 from tests.tools.stages import wait_until
 
@@ -28,13 +28,8 @@ KEYS = 10
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     settings = ("log.cleaner.backoff.ms=100", "offsets.topic.segment.bytes=1048576", "offsets.topic.num.partitions=1")
-    process = BrokerProcess(tmp_path_factory.mktemp("compaction") / "data", *settings).start()
-    try:
+    with sound(BrokerProcess(tmp_path_factory.mktemp("compaction") / "data", *settings)) as process:
         yield process
-    finally:
-        code = process.stop()
-    assert code == 0
-    assert "Traceback" not in process.log, process.log
 
 
 def create(broker: BrokerProcess, topic: str, **configs: str) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.brokers import BrokerProcess
+from tests.brokers import BrokerProcess, sound
 from tests.clients import group_cases as cases
 from tests.clients.group_cases import CLASSIC, NEXT, OurNextMember, Protocol
 from tests.clients.groups import (
@@ -24,13 +24,8 @@ of_both = pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS)
 @pytest.fixture(scope="module")
 def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     settings = [f"{name}={value}" for name, value in cases.BROKER_SETTINGS.items()]
-    process = BrokerProcess(tmp_path_factory.mktemp("broker") / "data", *settings).start()
-    try:
+    with sound(BrokerProcess(tmp_path_factory.mktemp("broker") / "data", *settings)) as process:
         yield process.bootstrap
-    finally:
-        code = process.stop()
-    assert code == 0
-    assert "Traceback" not in process.log, process.log
 
 
 @of_both

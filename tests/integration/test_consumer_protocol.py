@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tests.brokers import BrokerProcess
+from tests.brokers import BrokerProcess, sound
 from tests.integration.test_groups import WAIT_SECONDS, confluent, create_topic, wait_until
 
 NEW = {"group_protocol": "consumer"}
@@ -22,13 +22,8 @@ def quick_broker(tmp_path: Path) -> Iterator[BrokerProcess]:
         "group.consumer.assignment.interval.ms=0",
         "group.initial.rebalance.delay.ms=0",
     )
-    process = BrokerProcess(tmp_path / "data", *settings).start()
-    try:
+    with sound(BrokerProcess(tmp_path / "data", *settings)) as process:
         yield process
-    finally:
-        code = process.stop()
-    assert code == 0
-    assert "Traceback" not in process.log, process.log
 
 
 def owned(consumer: Consumer) -> set[tuple[str, int]]:

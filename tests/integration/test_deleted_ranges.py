@@ -29,7 +29,7 @@ from penstock.protocol.codec import decode_prefix, encode_bytes
 from penstock.protocol.headers import decode_response_header, encode_request_header
 from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from penstock.records import iter_batches
-from tests.brokers import BrokerProcess
+from tests.brokers import BrokerProcess, sound
 from tests.cleaning import is_clean
 from tests.tools.stages import wait_until
 
@@ -42,13 +42,8 @@ DELETED = 10
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     settings = ("log.retention.check.interval.ms=100", "log.cleaner.backoff.ms=100")
-    process = BrokerProcess(tmp_path_factory.mktemp("ranges") / "data", *settings).start()
-    try:
+    with sound(BrokerProcess(tmp_path_factory.mktemp("ranges") / "data", *settings)) as process:
         yield process
-    finally:
-        code = process.stop()
-    assert code == 0
-    assert "Traceback" not in process.log, process.log
 
 
 def create(broker: BrokerProcess, topic: str, **configs: str) -> None:

@@ -20,7 +20,7 @@ from penstock.protocol.messages.group_commit import GroupCommitMember, GroupComm
 from penstock.protocol.messages.init_producer_id import InitProducerIdRequest
 from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from penstock.records import build_batch
-from tests.brokers import BrokerProcess
+from tests.brokers import BrokerProcess, sound
 from tests.integration.isolation import COMMITTED, UNCOMMITTED, end_of, ends_at, read_committed
 from tests.integration.test_groups import create_topic, wait_until
 from tests.integration.test_wire import talk
@@ -35,13 +35,8 @@ SETTINGS = ("transaction.abort.timed.out.transaction.cleanup.interval.ms=100",)
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    process = BrokerProcess(tmp_path_factory.mktemp("group-commit") / "data", *SETTINGS).start()
-    try:
+    with sound(BrokerProcess(tmp_path_factory.mktemp("group-commit") / "data", *SETTINGS)) as process:
         yield process
-    finally:
-        code = process.stop()
-    assert code == 0
-    assert "Traceback" not in process.log, process.log
 
 
 def salted(name: str, size: int) -> list[str]:

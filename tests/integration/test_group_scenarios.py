@@ -13,7 +13,7 @@ from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, Ka
 from confluent_kafka import TopicPartition as Partition
 from confluent_kafka.admin import AdminClient
 
-from tests.brokers import BrokerProcess
+from tests.brokers import BrokerProcess, sound
 from tests.integration.test_groups import WAIT_SECONDS, confluent, create_topic, have_two_partitions_each, wait_until
 
 FIRST, LAST = 65_510, 65_532
@@ -25,13 +25,8 @@ NEXT = LAST + 1
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     """Lets sessions be short, so that a dead member's partitions are free soon."""
     settings = ("group.initial.rebalance.delay.ms=0", "group.min.session.timeout.ms=500")
-    process = BrokerProcess(tmp_path_factory.mktemp("broker") / "data", *settings).start()
-    try:
+    with sound(BrokerProcess(tmp_path_factory.mktemp("broker") / "data", *settings)) as process:
         yield process
-    finally:
-        code = process.stop()
-    assert code == 0
-    assert "Traceback" not in process.log, process.log
 
 
 def produce(broker: BrokerProcess, topic: str, count: int) -> None:

@@ -16,7 +16,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from kafka import KafkaConsumer
 
-from tests.brokers import BrokerProcess
+from tests.brokers import BrokerProcess, sound
 
 WAIT_SECONDS = 20
 
@@ -227,13 +227,8 @@ while True:
 @pytest.fixture
 def impatient_broker(tmp_path: Path) -> Iterator[BrokerProcess]:
     settings = ("group.initial.rebalance.delay.ms=0", "group.min.session.timeout.ms=100")
-    process = BrokerProcess(tmp_path / "data", *settings).start()
-    try:
+    with sound(BrokerProcess(tmp_path / "data", *settings)) as process:
         yield process
-    finally:
-        code = process.stop()
-    assert code == 0
-    assert "Traceback" not in process.log, process.log
 
 
 def test_the_partitions_of_a_killed_consumer_go_to_the_other(impatient_broker: BrokerProcess) -> None:

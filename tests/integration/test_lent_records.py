@@ -13,7 +13,7 @@ from penstock import Consumer
 from penstock.client.errors import IllegalState, SerializationFailed
 from penstock.client.types import OffsetAndMetadata, TopicPartition
 from penstock.records import ConsumerRecord
-from tests.brokers import BrokerProcess
+from tests.brokers import BrokerProcess, sound
 from tests.clients.consumer_cases import numbered, produce, topic_of
 from tests.clients.group_cases import BROKER_SETTINGS
 from tests.clients.scripts import run_script
@@ -27,13 +27,8 @@ AT_ONCE = {"linger.ms": 1_000}
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     settings = [f"{name}={value}" for name, value in BROKER_SETTINGS.items()]
-    process = BrokerProcess(tmp_path_factory.mktemp("broker") / "data", *settings).start()
-    try:
+    with sound(BrokerProcess(tmp_path_factory.mktemp("broker") / "data", *settings)) as process:
         yield process
-    finally:
-        code = process.stop()
-    assert code == 0
-    assert "Traceback" not in process.log, process.log
 
 
 @pytest.fixture(scope="module")

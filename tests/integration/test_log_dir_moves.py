@@ -23,7 +23,7 @@ from penstock.protocol.messages.offset_for_leader_epoch import (
 )
 from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from penstock.records import build_batch
-from tests.brokers import BrokerProcess
+from tests.brokers import BrokerProcess, sound
 from tests.cleaning import cleaned_until, is_clean
 from tests.integration.directories import SEGMENT_BYTES, SLOW, Moving, limit_moves, three_directories
 from tests.integration.test_wire import talk
@@ -35,13 +35,8 @@ WAIT_SECONDS = 30.0
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     settings = ("log.cleaner.backoff.ms=100", "log.segment.delete.delay.ms=500")
-    process = three_directories(tmp_path_factory.mktemp("moves"), *settings).start()
-    try:
+    with sound(three_directories(tmp_path_factory.mktemp("moves"), *settings)) as process:
         yield process
-    finally:
-        code = process.stop()
-    assert code == 0
-    assert "Traceback" not in process.log, process.log
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from penstock.client.admin import ConfigResource, NewTopic, Replica
 from penstock.client.errors import UnknownTopicOrPartition
 from penstock.client.types import TopicPartition
 from penstock.model.errors import ErrorCode
-from tests.brokers import BrokerProcess
+from tests.brokers import BrokerProcess, sound
 from tests.integration.directories import NAMES, RATE, SEGMENT_BYTES, SLOW, Moving, limit_moves, three_directories
 from tests.tools.running import run_ours
 from tests.tools.scenario import Ran
@@ -22,13 +22,8 @@ from tests.tools.scenario import Ran
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    process = three_directories(tmp_path_factory.mktemp("log-dirs")).start()
-    try:
+    with sound(three_directories(tmp_path_factory.mktemp("log-dirs"))) as process:
         yield process
-    finally:
-        code = process.stop()
-    assert code == 0
-    assert "Traceback" not in process.log, process.log
 
 
 @pytest.fixture

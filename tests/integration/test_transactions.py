@@ -19,7 +19,7 @@ from penstock.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
 )
 from penstock.records import iter_batches
-from tests.brokers import BrokerProcess
+from tests.brokers import BrokerProcess, sound
 from tests.integration.isolation import (
     COMMITTED,
     READERS,
@@ -50,13 +50,8 @@ clients = pytest.mark.parametrize("client", PRODUCERS)
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    process = BrokerProcess(tmp_path_factory.mktemp("transactions") / "data", *SETTINGS).start()
-    try:
+    with sound(BrokerProcess(tmp_path_factory.mktemp("transactions") / "data", *SETTINGS)) as process:
         yield process
-    finally:
-        code = process.stop()
-    assert code == 0
-    assert "Traceback" not in process.log, process.log
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.brokers import BrokerProcess
+from tests.brokers import BrokerProcess, sound
 from tests.interop.test_apache_broker import JARS
 
 COUNT = 100
@@ -18,13 +18,8 @@ pytestmark = pytest.mark.usefixtures("apache_jars")
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    process = BrokerProcess(tmp_path_factory.mktemp("tools") / "data").start()
-    try:
+    with sound(BrokerProcess(tmp_path_factory.mktemp("tools") / "data")) as process:
         yield process
-    finally:
-        code = process.stop()
-    assert code == 0
-    assert "Traceback" not in process.log, process.log
 
 
 def tool(name: str, broker: BrokerProcess, *arguments: str, stdin: str | None = None) -> list[str]:

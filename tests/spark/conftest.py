@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from penstock import Admin
 from penstock.client.admin import NewTopic
 from penstock.spark import session
-from tests.brokers import BrokerProcess
+from tests.brokers import BrokerProcess, sound
 from tests.integration.conftest import own_broker
 
 __all__ = ["own_broker"]
@@ -67,13 +67,10 @@ def spark() -> Iterator[SparkSession]:
 @pytest.fixture(scope="session")
 def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     """One broker for all tests of the folder that do not harm it; it must have had no error of its own."""
-    process = BrokerProcess(tmp_path_factory.mktemp("broker") / "data", "group.initial.rebalance.delay.ms=0").start()
-    try:
+    with sound(
+        BrokerProcess(tmp_path_factory.mktemp("broker") / "data", "group.initial.rebalance.delay.ms=0")
+    ) as process:
         yield process
-    finally:
-        code = process.stop()
-    assert code == 0
-    assert "Traceback" not in process.log, process.log
 
 
 @pytest.fixture
