@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-KERNEL := $(wildcard src/penstock/records/*.pyx src/penstock/records/*.pxd src/penstock/records/*.h src/penstock/client/producer/*.pyx)
+KERNEL := $(wildcard src/penstock/records/*.pyx src/penstock/records/*.pxd src/penstock/records/*.h src/penstock/broker/*.pyx src/penstock/client/producer/*.pyx)
 
 .PHONY: install demo tour test lint fmt sim soak fuzz bench interop docs clean
 
@@ -75,5 +75,5 @@ fmt: $(STAMP)
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) build src/*.egg-info src/penstock/records/_*.c src/penstock/records/*.so src/penstock/client/producer/_*.c src/penstock/client/producer/*.so .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis penstock-data
+	rm -rf $(VENV) build src/*.egg-info src/penstock/records/_*.c src/penstock/records/*.so src/penstock/broker/_*.c src/penstock/broker/*.so src/penstock/client/producer/_*.c src/penstock/client/producer/*.so .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis penstock-data
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

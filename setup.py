@@ -17,10 +17,11 @@ setup(
     ]
     + [
         Extension(
-            "penstock.client.producer._front",
-            ["src/penstock/client/producer/_front.pyx"],
+            f"penstock.{package}.{name}",
+            [f"src/penstock/{package.replace('.', '/')}/{name}.pyx"],
             extra_compile_args=["-O3"],
             optional=True,
         )
+        for package, name in (("broker", "_stencils"), ("client.producer", "_front"))
     ]
 )

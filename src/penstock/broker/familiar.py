@@ -6,51 +6,32 @@ Equal bytes mean equal requests, so whatever the decoder and the handler would f
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from struct import error as StructError  # noqa: N812 - a class, named as one
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from penstock.broker.broker import Broker
 from penstock.broker.metrics import ApiMetrics, ApisCalled
 from penstock.broker.partition import Partition
 from penstock.broker.route import Request
+from penstock.broker.stencils import RequestStencil
 from penstock.model.errors import KafkaError
 from penstock.model.topics import INTERNAL_TOPICS
 from penstock.net.connection import Reply
 from penstock.protocol.api import ApiKey, request_class
 from penstock.protocol.codec import encode_bytes
 from penstock.protocol.declare import NO_UUID
-from penstock.protocol.errors import CodecError
 from penstock.protocol.headers import encode_request_header, encode_response_header, response_has_tags
 from penstock.protocol.runtime import uvarint
 
 MAX_KNOWN: Final = 4096
 """Of one API in one version. Whoever makes up requests to fill it gains nothing: the oldest give way."""
 
-CORRELATION_ID_SIZE: Final = 4
 AFTER_CORRELATION_ID: Final = 8
-CLIENT_LENGTH_AT: Final = 9
-"""The low byte of the client id's length. A longer id, or none, leads to a prefix that nobody knows."""
-
-NOT_AS_LEARNED: Final = (IndexError, StructError, CodecError)
-"""What looking at a frame raises that is no request, or one of another shape."""
 
 _ANY_CORRELATION_ID: Final = 0
 _NAME: Final = "~"
 _ID: Final = bytes(range(0xE0, 0xF0))
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """Where the prefix ends in a request for one partition of one topic."""
-
-    topic_at: int
-    """The byte with the length of the topic's name, after an empty client id; where ids are used, the prefix's end."""
-    behind_name: int
-    """From the end of the name to the end of the prefix."""
-    goes_by_name: bool
 
 
 class FamiliarRequests(ABC, Generic[T]):
@@ -68,8 +49,6 @@ class FamiliarRequests(ABC, Generic[T]):
         self._metrics: ApiMetrics | None = None
         """Of the API, once there was a request to learn from."""
         self._is_flexible = version >= request_class(self.api).flexible_since
-        self._topic_at = self._behind_name = 0
-        self._goes_by_name = True
         self._image = broker.image
         self._known: dict[bytes, T] = {}
 
@@ -90,20 +69,14 @@ class FamiliarRequests(ABC, Generic[T]):
 
     # How a request looks
 
-    def _measure(self, sample: Any, mark: bytes) -> None:
-        """Find the layout in a request with the topic of `_sample_topic`: the mark stands where the prefix ends."""
+    def _stencil_of(self, sample: Any, mark: bytes, tail: bytes = b"") -> RequestStencil:
+        """Taken from a request with the topic of `sample_topic`: the mark stands where the prefix ends."""
         encoded = self._encoded(sample, "")
         end = encoded.index(mark)
-        self._topic_at = encoded.find(_NAME.encode()) - 1
-        self._goes_by_name = self._topic_at >= 0
-        if self._goes_by_name:
-            self._behind_name = end - self._topic_at - encoded[self._topic_at]
-        else:
-            self._topic_at = end
-
-    def _end_of_prefix(self, frame: memoryview) -> int:
-        at = self._topic_at + frame[CLIENT_LENGTH_AT]
-        return at + frame[at] + self._behind_name if self._goes_by_name else at
+        topic_at = encoded.find(_NAME.encode()) - 1
+        if topic_at < 0:
+            return RequestStencil(end, 0, False, self._is_flexible, tail)
+        return RequestStencil(topic_at, end - topic_at - encoded[topic_at], True, self._is_flexible, tail)
 
     def _encoded(self, request: Any, client_id: str) -> bytes:
         header = encode_request_header(self.api, self.version, _ANY_CORRELATION_ID, client_id)

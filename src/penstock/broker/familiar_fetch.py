@@ -7,8 +7,6 @@ from typing import Final
 from penstock.broker.broker import Broker
 from penstock.broker.familiar import (
     AFTER_CORRELATION_ID,
-    CORRELATION_ID_SIZE,
-    NOT_AS_LEARNED,
     FamiliarRequests,
     sample_topic,
 )
@@ -18,6 +16,7 @@ from penstock.broker.handlers.fetch import FIRST_WITH_TOPIC_IDS
 from penstock.broker.metrics import ApisCalled, TopicMetrics
 from penstock.broker.partition import ANY_EPOCH, Partition
 from penstock.broker.route import Request
+from penstock.broker.stencils import ReplyStencil
 from penstock.model.buffers import Buffer
 from penstock.model.errors import KafkaError
 from penstock.net.connection import Reply
@@ -41,7 +40,6 @@ _RECORDS: Final = bytes(range(0x80, 0xC0))
 _MARKED_OFFSETS: Final = (-0x0123456789ABCDEF, -0x1123456789ABCDEF, -0x2123456789ABCDEF)
 _OFFSETS: Final = Packed(">qqq")
 _OFFSET: Final = Packed(">q")
-_SIZE: Final = Packed(">i")
 
 
 @dataclass(slots=True)
@@ -53,12 +51,7 @@ class KnownFetch:
     leader_epoch: int
     min_bytes: int
     max_bytes: int
-    before_offsets: bytes
-    after_offsets: bytes
-    after_records: bytes
-    """The reply without its correlation id, around the log's three offsets, and the records with their size."""
-    size_without_records: int
-    """Of the reply, without the records and their size."""
+    reply: ReplyStencil
 
 
 class FamiliarFetch(FamiliarRequests[KnownFetch]):
@@ -73,19 +66,16 @@ class FamiliarFetch(FamiliarRequests[KnownFetch]):
         name, topic_id = sample_topic(goes_by_name=version < FIRST_WITH_TOPIC_IDS)
         ask = FetchPartition(partition=0, fetch_offset=_MARKED_OFFSET, partition_max_bytes=0)
         topic = FetchTopic(topic=name, topic_id=topic_id, partitions=[ask])
-        self._measure(FetchRequest(max_wait_ms=0, min_bytes=0, topics=[topic]), _OFFSET.pack(_MARKED_OFFSET))
+        sample = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[topic])
+        self._stencil = self._stencil_of(sample, _OFFSET.pack(_MARKED_OFFSET))
 
     def answer(self, frame: memoryview, started_ns: int) -> Reply:
         if self._image is not self._broker.image:
             return None
-        try:
-            end = self._end_of_prefix(frame)
-            known = self._known.get(frame[AFTER_CORRELATION_ID:end].tobytes() + frame[end + _OFFSET_SIZE :])
-            if known is None:
-                return None
-            (offset,) = _OFFSET.unpack_from(frame, end)
-        except NOT_AS_LEARNED:
+        found = self._stencil.find_fetch(self._known, frame)
+        if found is None:
             return None
+        known, offset = found
         partition = known.partition
         if not partition.is_leader or known.leader_epoch not in (ANY_EPOCH, partition.leader_epoch):
             return None
@@ -105,25 +95,11 @@ class FamiliarFetch(FamiliarRequests[KnownFetch]):
         counters = known.counters
         counters.total_fetch_requests += 1
         counters.bytes_out += size
-        offsets = _OFFSETS.pack(high_watermark, log.last_stable_offset, log.start_offset)
-        size_field = self._size_field(size)
         self._metrics.record(self.version, len(frame), self._perf_ns() - started_ns, None)
+        stable, start, reply = log.last_stable_offset, log.start_offset, known.reply
         if size < COPIED_BELOW and not isinstance(records, FileRange):
-            whole = _SIZE.pack(known.size_without_records + len(size_field) + size)
-            return b"".join(
-                (
-                    whole,
-                    frame[4:8],
-                    known.before_offsets,
-                    offsets,
-                    known.after_offsets,
-                    size_field,
-                    records,
-                    known.after_records,
-                )
-            )
-        head = b"".join((frame[4:8], known.before_offsets, offsets, known.after_offsets, size_field))
-        return [head, records, known.after_records]
+            return reply.with_records(frame, high_watermark, stable, start, records)
+        return [reply.before_records(frame, high_watermark, stable, start, size), records, reply.tail]
 
     def refuse(self, message: FetchRequest, request: Request, error: KafkaError) -> FetchResponse:
         raise AssertionError("a fetch that cannot be answered is left to the handler")
@@ -138,7 +114,7 @@ class FamiliarFetch(FamiliarRequests[KnownFetch]):
         if is_follower or message.isolation_level == READ_COMMITTED or ask.last_fetched_epoch >= 0:
             return
         self._forget_if_outdated()
-        end = self._end_of_prefix(frame)
+        end = self._stencil.end_of_prefix(frame)
         prefix, suffix = frame[AFTER_CORRELATION_ID:end].tobytes(), frame[end + _OFFSET_SIZE :].tobytes()
         is_known = prefix + suffix in self._known
         partition = None if is_known else self._partition(topic.topic, topic.topic_id, ask.partition)
@@ -175,8 +151,5 @@ class FamiliarFetch(FamiliarRequests[KnownFetch]):
             leader_epoch=ask.current_leader_epoch,
             min_bytes=min(message.min_bytes, max_bytes),
             max_bytes=min(ask.partition_max_bytes, max_bytes),
-            before_offsets=before,
-            after_offsets=after,
-            after_records=tail,
-            size_without_records=CORRELATION_ID_SIZE + len(before) + _OFFSETS.size + len(after) + len(tail),
+            reply=ReplyStencil(before, after, tail, self._is_flexible),
         )

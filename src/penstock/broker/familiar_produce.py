@@ -7,8 +7,6 @@ from typing import Final
 from penstock.broker.broker import Broker
 from penstock.broker.familiar import (
     AFTER_CORRELATION_ID,
-    CORRELATION_ID_SIZE,
-    NOT_AS_LEARNED,
     FamiliarRequests,
     sample_topic,
 )
@@ -16,6 +14,7 @@ from penstock.broker.handlers.produce import ALL, BY_ID_SINCE, LEADER, refused
 from penstock.broker.metrics import ApisCalled, TopicMetrics
 from penstock.broker.partition import Partition
 from penstock.broker.route import Request
+from penstock.broker.stencils import ReplyStencil
 from penstock.model.errors import KafkaError
 from penstock.net.connection import Reply
 from penstock.protocol.api import ApiKey
@@ -27,13 +26,11 @@ from penstock.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from penstock.protocol.runtime import read_uvarint
 from penstock.records.record import NO_TIMESTAMP
 
 _RECORDS: Final = bytes(range(0x80, 0xC0))
 _OFFSETS: Final = Packed(">qqq")
 _MARKED_OFFSETS: Final = (-0x0123456789ABCDEF, -0x1123456789ABCDEF, -0x2123456789ABCDEF)
-_unpack_size = Packed(">i").unpack_from
 
 
 @dataclass(slots=True)
@@ -43,10 +40,8 @@ class KnownProduce:
     partition: Partition
     counters: TopicMetrics
     wants_all_in_sync: bool
-    size: bytes
-    before_offsets: bytes
-    after_offsets: bytes
-    """The reply to records that were appended, without its correlation id, around base offset, time and log start."""
+    reply: ReplyStencil
+    """Of records that were appended, around base offset, time and log start."""
 
 
 class FamiliarProduce(FamiliarRequests[KnownProduce]):
@@ -61,30 +56,18 @@ class FamiliarProduce(FamiliarRequests[KnownProduce]):
         name, topic_id = sample_topic(goes_by_name=version < BY_ID_SINCE)
         sample = _request(name, topic_id, 0, LEADER, 0)
         self._sized_sample = self._size_field(len(_RECORDS)) + _RECORDS
-        self._measure(sample, self._sized_sample)
         self._tail = self._encoded(sample, "").partition(_RECORDS)[2]
-        self._tail_size = len(self._tail)
+        self._stencil = self._stencil_of(sample, self._sized_sample, self._tail)
 
     def answer(self, frame: memoryview, started_ns: int) -> Reply:
         if self._image is not self._broker.image:
             return None
-        try:
-            end = self._end_of_prefix(frame)
-            known = self._known.get(frame[AFTER_CORRELATION_ID:end].tobytes())
-            if known is None:
-                return None
-            if self._is_flexible:
-                size, start = read_uvarint(frame, end)
-                size -= 1
-            else:
-                (size,), start = _unpack_size(frame, end), end + 4
-        except NOT_AS_LEARNED:
+        found = self._stencil.find_produce(self._known, frame)
+        if found is None:
             return None
-        stop = start + size
+        known, start, stop = found
         partition = known.partition
         log = partition.log
-        if size < 0 or len(frame) != stop + self._tail_size or frame[stop:] != self._tail:
-            return None
         if not partition.is_leader or log.may_wait_for_flush:
             return None
         now_ms = self._now_ms()
@@ -102,9 +85,8 @@ class FamiliarProduce(FamiliarRequests[KnownProduce]):
         counters.total_produce_requests += 1
         if count:
             counters.messages_in += count
-            counters.bytes_in += size
-        offsets = _OFFSETS.pack(base_offset, stamp, log.start_offset)
-        reply = b"".join((known.size, frame[4:8], known.before_offsets, offsets, known.after_offsets))
+            counters.bytes_in += stop - start
+        reply = known.reply.with_offsets(frame, base_offset, stamp, log.start_offset)
         assert self._metrics is not None
         self._metrics.record(self.version, len(frame), self._perf_ns() - started_ns, None)
         return reply
@@ -127,7 +109,7 @@ class FamiliarProduce(FamiliarRequests[KnownProduce]):
         if len(message.topic_data) != 1 or len(message.topic_data[0].partition_data) != 1:
             return
         self._forget_if_outdated()
-        prefix = frame[AFTER_CORRELATION_ID : self._end_of_prefix(frame)].tobytes()
+        prefix = frame[AFTER_CORRELATION_ID : self._stencil.end_of_prefix(frame)].tobytes()
         topic, index = message.topic_data[0], message.topic_data[0].partition_data[0].index
         partition = None if prefix in self._known else self._partition(topic.name, topic.topic_id, index)
         if partition is None:
@@ -147,9 +129,7 @@ class FamiliarProduce(FamiliarRequests[KnownProduce]):
             partition=partition,
             counters=self._broker.metrics.topic(partition.topic),
             wants_all_in_sync=wants_all,
-            size=(CORRELATION_ID_SIZE + len(encoded)).to_bytes(4, "big"),
-            before_offsets=before,
-            after_offsets=after,
+            reply=ReplyStencil(before, after, b"", self._is_flexible),
         )
 
 

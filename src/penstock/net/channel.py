@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
-from penstock.net.frames import SCRATCH_SIZE, FrameReader, InvalidFrame, LentBuffers
+from penstock.model.buffers import LentBuffers
+from penstock.net.frames import SCRATCH_SIZE, FrameReader, InvalidFrame
 from penstock.protocol.api import response_class
 from penstock.protocol.codec import decode_prefix, encode
 from penstock.protocol.errors import CodecError

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from struct import Struct as Packed
 from typing import TypeAlias, cast
 
-from penstock.model.buffers import Buffer
-from penstock.net.frames import POISON, FrameReader, InvalidFrame, LentBuffers, SpareBuffer
+from penstock.model.buffers import Buffer, LentBuffers, SpareBuffer
+from penstock.net.frames import POISON, FrameReader, InvalidFrame
 from penstock.net.open_connections import Admission, OpenConnections, canonical_ip
 from penstock.net.request_memory import RequestMemory
 from penstock.protocol.codec import Piece
@@ -207,7 +207,10 @@ class ServerConnection(asyncio.BufferedProtocol):
                 self._put_in_line(reply)
             elif reply is not None:
                 self._enqueue(reply)
-                if self._outgoing or self._small_bytes >= JOIN_UP_TO:
+                if self._small_bytes >= JOIN_UP_TO and self._write_unjoined():
+                    if self._is_writing_paused:
+                        self._pause_reading()
+                elif self._outgoing or self._small_bytes >= JOIN_UP_TO:
                     self._send()
                     self._pause_reading_if_behind()
             if self._poisons:
@@ -300,14 +303,9 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._enqueue_with_ranges(reply)
             return
         size = sum(map(len, reply))
-        small = self._small
-        small.append(_pack_size(size))
-        if size < JOIN_BELOW:
-            small += reply  # type: ignore[arg-type]
-            self._small_bytes += size
-        else:
-            self._join_small()
-            self._outgoing.append(b"".join(reply))  # type: ignore[arg-type]
+        self._small.append(_pack_size(size))
+        self._small += reply  # type: ignore[arg-type]
+        self._small_bytes += size
 
     def _enqueue_with_ranges(self, reply: list[Piece]) -> None:
         small = self._small
@@ -347,8 +345,10 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def _write_unjoined(self) -> bool:
         """Send what is to be joined as it is, if that is few large pieces and nothing is before them."""
+        if self._outgoing or self._is_writing_paused or self._is_over or self._cold_read is not None:
+            return False
         size = sum(map(len, self._small))
-        if size < len(self._small) * UNJOINED_FROM or self._is_over or self._is_behind():
+        if size < len(self._small) * UNJOINED_FROM:
             return False
         self._connections.bytes_out += size
         self._transport.writelines(self._small)

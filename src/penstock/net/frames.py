@@ -2,7 +2,7 @@
 
 from struct import Struct as Packed
 
-from penstock.model.buffers import has_views
+from penstock.model.buffers import SpareBuffer
 from penstock.records.kernel import unfilled
 
 SCRATCH_SIZE = 64 * 1024
@@ -15,58 +15,12 @@ POISON = 0xDD
 _unpack_size = Packed(">i").unpack_from
 
 
-KEPT_BYTES = 2 * 1024 * 1024
-"""A larger buffer is not kept for the next frame."""
-LENT_BUFFERS = 4
-"""One that is read, one that is filled, and those in between."""
-LENT_BYTES = 32 * 1024 * 1024
-"""What is lent may be kept longer than it has views, up to here."""
 LEEWAY = 8
 """Memory for an answer has an eighth more than it takes, so that it does for the next one too."""
 
 
 class InvalidFrame(Exception):
     """A size that is negative or above the limit: the stream cannot be read on."""
-
-
-class SpareBuffer:
-    """A buffer that no frame uses now, for the next large one of any stream: new memory costs time to fill."""
-
-    def __init__(self) -> None:
-        self._buffer: bytearray | None = None
-
-    def take(self, size: int) -> bytearray | None:
-        buffer = self._buffer
-        if buffer is None or len(buffer) < size:
-            return None
-        self._buffer = None
-        return buffer
-
-    def give(self, buffer: bytearray) -> None:
-        if len(buffer) <= KEPT_BYTES:
-            self._buffer = buffer
-
-
-class LentBuffers(SpareBuffer):
-    """Buffers whose frames were handed on: each is free for another frame once nobody has a view of it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._lent: list[bytearray] = []
-        """The last that was lent comes last."""
-
-    def take(self, size: int) -> bytearray | None:
-        for index, buffer in enumerate(self._lent):
-            if len(buffer) >= size and not has_views(buffer):
-                return self._lent.pop(index)
-        return None
-
-    def give(self, buffer: bytearray) -> None:
-        if len(buffer) > LENT_BYTES:
-            return
-        self._lent.append(buffer)
-        while len(self._lent) > LENT_BUFFERS or sum(map(len, self._lent)) > LENT_BYTES:
-            self._lent.pop(0)
 
 
 class FrameReader:

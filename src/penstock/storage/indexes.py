@@ -64,14 +64,23 @@ class OffsetIndex:
             return OffsetPosition(self._base_offset, 0)
         return OffsetPosition(self._base_offset + self._offsets[slot], self._positions[slot])
 
-    def around(self, offset: int) -> tuple[int | None, int, int | None]:
-        """The same entry, None for an offset where there is none, and the position of the entry behind it."""
+    def stretch(self, offset: int, max_bytes: int, size: int, limit: int) -> tuple[int | None, int, int]:
+        """Where to read so that what a read from an offset may want is there: (offset, position, bytes).
+
+        The batch lies at the entry that `lookup` finds or behind it, and at the next entry at the latest. Batches so
+        long that this would be beyond `limit` have an entry each: then it is the next one, or a look at it will tell.
+        Where there is no entry the offset is None. `size` is the segment's.
+        """
         offsets, positions = self._offsets, self._positions
         slot = bisect_right(offsets, offset - self._base_offset)
-        behind = positions[slot] if slot < len(positions) else None
-        if not slot:
-            return None, 0, behind
-        return self._base_offset + offsets[slot - 1], positions[slot - 1], behind
+        found, position = (self._base_offset + offsets[slot - 1], positions[slot - 1]) if slot else (None, 0)
+        if found == offset:
+            size = min(position + max_bytes, size)
+        elif slot < len(positions):
+            size = min(positions[slot] + max_bytes, size)
+            if size - position > limit:
+                found, position = self._base_offset + offsets[slot], positions[slot]
+        return found, position, size - position
 
     def first_from_position(self, position: int) -> OffsetPosition | None:
         """The first entry at or behind a position."""

@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Callable
 
+from penstock.model.buffers import LentBuffers
 from penstock.world.disk import Disk, File
 
 DEFAULT_LIMIT = 4096
@@ -42,6 +43,8 @@ class OpenFiles:
         self._open: OrderedDict[str, File] = OrderedDict()
         self.indexes = Loaded(LOADED_INDEXES)
         self.windows = Loaded(READ_WINDOWS)
+        self.lent = LentBuffers()
+        """For what is read from any of them to be handed on."""
 
     def __len__(self) -> int:
         return len(self._open)

@@ -1,9 +1,14 @@
 """A stretch of a segment that was read into memory, and where its batches lie in it."""
 
 from bisect import bisect_left
+from struct import Struct
 
 from penstock.model.buffers import Buffer, has_views
 from penstock.records import extents
+from penstock.records.batch import HEADER_SIZE, LENGTH_OVERHEAD, MAGIC
+
+EXTENT = Struct(">qi4xb6xi")
+"""What it takes to walk over a batch: base offset, length, magic, last offset delta."""
 
 
 class ReadWindow:
@@ -46,3 +51,24 @@ class ReadWindow:
         if self._starts[slot + 1] > stop or (stop > self._size and self.position + self._size < segment_size):
             return None
         return self._data[start:stop]
+
+
+def cut_from(data: memoryview, offset: int, max_bytes: int, first_last_offset: int | None) -> memoryview | None:
+    """What a read from the batch with `offset` gives; None unless that batch is here, whole and no longer than a read.
+
+    If it is known where the first batch ends, it must end there, and not begin behind the offset.
+    """
+    start = 0
+    while start + HEADER_SIZE <= len(data):
+        base_offset, length, magic, last_offset_delta = EXTENT.unpack_from(data, start)
+        last_offset, size = base_offset + last_offset_delta, length + LENGTH_OVERHEAD
+        if magic != MAGIC or size < HEADER_SIZE:
+            return None
+        if first_last_offset is not None and (first_last_offset != last_offset or base_offset > offset):
+            return None
+        if last_offset >= offset:
+            is_whole = size <= max_bytes and start + size <= len(data)
+            return data[start : start + max_bytes] if is_whole else None
+        first_last_offset = None
+        start += size
+    return None

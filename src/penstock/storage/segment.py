@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from struct import Struct
 from typing import NamedTuple
 
 from penstock.model.buffers import Buffer
@@ -14,7 +13,7 @@ from penstock.storage.index_files import check_index_files, read_index, write_in
 from penstock.storage.indexes import NO_TIMESTAMP, OffsetIndex, OffsetPosition, TimeIndex, TimestampOffset
 from penstock.storage.log_config import LogConfig
 from penstock.storage.open_files import OpenFiles
-from penstock.storage.read_window import ReadWindow
+from penstock.storage.read_window import EXTENT, ReadWindow, cut_from
 from penstock.storage.transaction_index import TransactionIndex
 from penstock.world.disk import Disk, File, FileRange
 
@@ -23,6 +22,8 @@ logger = logging.getLogger(__name__)
 FIRST_WINDOW_BYTES = 512
 SCAN_WINDOW_BYTES = 64 * 1024
 SHORT_READ_BYTES = 256 * 1024
+LONG_READ_BYTES = 1152 * 1024
+"""The 1 MiB that clients ask for by default, and what may lie between an entry of the index and its beginning."""
 MAX_RELATIVE_OFFSET = 2**31 - 1
 NOT_KNOWN_TO_FIT = -(2**63) - 1
 SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
@@ -33,10 +34,6 @@ class BatchPlace(NamedTuple):
 
     position: int
     header: BatchView
-
-
-_EXTENT = Struct(">qi4xb6xi")
-"""What it takes to walk over a batch: base offset, length, magic, last offset delta."""
 
 
 class _WrongEntry(Exception):
@@ -232,7 +229,9 @@ class Segment:
         return self._scan(offset, from_position, None)
 
     def read_warm(self, offset: int, max_bytes: int) -> Buffer | None:
-        """What `find` leads to, already read; None unless it is short, warm, and as the index says."""
+        """What `find` leads to, already read; None unless it is warm, as the index says, and not too long."""
+        if max_bytes > SHORT_READ_BYTES:
+            return self._read_long(offset, max_bytes)
         before = self._window
         data = None if before is None else before.read(offset, max_bytes, self.size)
         if data is not None:
@@ -244,13 +243,23 @@ class Segment:
             window = self._open_indexed_window(offset, max_bytes)
         return None if window is None else window.read(offset, max_bytes, self.size)
 
+    def _read_long(self, offset: int, max_bytes: int) -> Buffer | None:
+        """Too long for a window to be kept: read into memory that is lent to whoever sends it."""
+        if self._offset_index is None:
+            return None
+        indexed_offset, position, size = self._offset_index.stretch(offset, max_bytes, self.size, LONG_READ_BYTES)
+        if not 0 < size <= LONG_READ_BYTES:
+            return None
+        data = self._files.get(self._log_path).read_warm(position, size, self._files.lent.borrow(LONG_READ_BYTES))
+        if data is None or len(data) != size:
+            return None
+        return cut_from(memoryview(data), offset, max_bytes, indexed_offset)
+
     def _open_indexed_window(self, offset: int, max_bytes: int) -> ReadWindow | None:
         if self._offset_index is None:
             return None
-        indexed_offset, position, behind = self._offset_index.around(offset)
-        # The batch lies at the entry or behind it, and at the next entry at the latest.
-        last_start = position if indexed_offset == offset else behind
-        window = self._open_window(position, self.size if last_start is None else last_start + max_bytes - position)
+        indexed_offset, position, size = self._offset_index.stretch(offset, max_bytes, self.size, SHORT_READ_BYTES)
+        window = self._open_window(position, size)
         is_wrong_entry = (
             indexed_offset is not None and window is not None and window.first_last_offset != indexed_offset
         )
@@ -285,7 +294,7 @@ class Segment:
                 window_start, relative, window_bytes = position, 0, min(8 * window_bytes, SCAN_WINDOW_BYTES)
                 if len(window) < HEADER_SIZE:
                     raise KafkaStorageError(f"{file.path} ends in the middle of a batch at {position}")
-            base_offset, length, magic, last_offset_delta = _EXTENT.unpack_from(window, relative)
+            base_offset, length, magic, last_offset_delta = EXTENT.unpack_from(window, relative)
             batch_size = length + LENGTH_OVERHEAD
             if batch_size < HEADER_SIZE or position + batch_size > size or magic != MAGIC:
                 raise KafkaStorageError(f"{file.path} is damaged at {position}")

@@ -4,7 +4,8 @@ import random
 
 import pytest
 
-from penstock.net.frames import AHEAD, KEPT_BYTES, SCRATCH_SIZE, SMALLEST_STEP, FrameReader, InvalidFrame, SpareBuffer
+from penstock.model.buffers import KEPT_BYTES, SpareBuffer
+from penstock.net.frames import AHEAD, SCRATCH_SIZE, SMALLEST_STEP, FrameReader, InvalidFrame
 
 LIMIT = 10_000_000
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from penstock.model.buffers import has_views
+from penstock.model.buffers import LENT_BUFFERS, LENT_BYTES, LentBuffers, has_views
 from penstock.net.channel import Channel
 from penstock.net.connection import Reply, ServerConnection
-from penstock.net.frames import LENT_BUFFERS, LENT_BYTES, SCRATCH_SIZE, LentBuffers
+from penstock.net.frames import SCRATCH_SIZE
 from penstock.protocol.codec import encode_bytes
 from penstock.protocol.headers import encode_response_header
 from penstock.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
@@ -134,6 +134,18 @@ def test_only_so_many_bytes_are_kept() -> None:
     assert buffers.take(1) is None
     buffers.give(bytearray(LENT_BYTES + 1))
     assert buffers.take(1) is None
+
+
+def test_what_is_borrowed_is_lent_to_the_next_once_nobody_looks_into_it() -> None:
+    buffers = LentBuffers()
+    first = buffers.borrow(100)
+    view = memoryview(first)
+    second = buffers.borrow(100)
+    assert second is not first
+    assert buffers.borrow(100) is second
+    view.release()
+    assert buffers.borrow(100) is first
+    assert len(buffers.borrow(101)) == 101, "too small ones are passed over"
 
 
 # A client's answers

@@ -11,6 +11,8 @@ from penstock.records import extents
 from penstock.storage.log import Log
 from penstock.storage.log_config import LogConfig
 from penstock.storage.open_files import READ_WINDOWS, OpenFiles
+from penstock.storage.read_window import cut_from
+from penstock.storage.segment import LONG_READ_BYTES
 from penstock.world.real_disk import RealDisk, RealFile
 from tests.logs import T0, CountingDisk, append, opened
 
@@ -138,3 +140,92 @@ def test_only_so_many_windows_are_kept_and_they_do_not_take_the_place_of_indexes
     files.close("log-2")
     files.windows.note("another", lambda: None)
     assert forgotten == [0, 1]
+
+
+LARGE = LogConfig(segment_bytes=50_000_000, index_interval_bytes=4_096, max_index_bytes=100_000)
+
+
+def with_large_batches(directory: Path, chance: random.Random) -> Log:
+    log = opened(directory / "t-0", LARGE)
+    for _ in range(40):
+        size = chance.choice([10, 3_000, 200_000, 500_000, 1_000_000])
+        append(log, *[chance.randbytes(size) for _ in range(chance.randint(1, 2) if size < 500_000 else 1)])
+    return log
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_long_reads_give_what_the_file_has(seed: int, tmp_path: Path) -> None:
+    chance = random.Random(seed)
+    log = with_large_batches(tmp_path, chance)
+    sizes = (300_000, 700_000, 1 << 20, LONG_READ_BYTES, 50 << 20)
+    served = [
+        read_both_ways(log, offset, max_bytes, log.end_offset)
+        for offset in range(log.end_offset)
+        for max_bytes in sizes
+    ]
+    assert sum(served) > len(served) // 4
+    assert not read_both_ways(log, log.end_offset, 1 << 20, log.end_offset)
+    log.close()
+
+
+def test_a_batch_that_is_longer_than_the_read_is_left_to_who_can_deal_with_it(tmp_path: Path) -> None:
+    log = opened(tmp_path / "t-0", LARGE)
+    for _ in range(3):
+        append(log, bytes(900_000))
+    assert log.read_warm(1, 800_000, upper_offset=3) is None
+    assert len(log.read_warm(1, 1_000_000, upper_offset=3) or b"") == 1_000_000
+    log.close()
+
+
+def test_each_of_many_long_batches_is_read_at_once(tmp_path: Path) -> None:
+    """Whether an offset is the first or the last of its batch, the index has it."""
+    log = opened(tmp_path / "t-0", LARGE)
+    for number in range(6):
+        append(log, *[bytes((number,)) * 90_000] * 10)
+    for offset in range(10, 60):
+        data = log.read_warm(offset, 1 << 20, upper_offset=60)
+        assert data is not None
+        assert extents(data)[0] == offset // 10 * 10
+    log.close()
+
+
+def test_long_reads_use_memory_again_but_not_under_the_eyes_of_a_reader(tmp_path: Path) -> None:
+    log = opened(tmp_path / "t-0", LARGE)
+    for number in range(9):
+        append(log, bytes((number,)) * 1_000_000)
+    kept = [log.read_warm(offset, 1_000_100, upper_offset=9) for offset in range(1, 9)]
+    assert [bytes(data or b"")[100_000] for data in kept] == list(range(1, 9))
+    before = kept.pop()
+    assert isinstance(before, memoryview)
+    memory = before.obj
+    del before
+    again = log.read_warm(5, 1_000_100, upper_offset=9)
+    assert isinstance(again, memoryview)
+    assert again.obj is memory
+    log.close()
+
+
+def test_a_wrong_entry_is_no_beginning_of_a_long_read(tmp_path: Path) -> None:
+    log = opened(tmp_path / "t-0", LogConfig())
+    for number in range(10):
+        append(log, b"%d" % number)
+    log.active.offset_index.append(8, log.active.size // 10 * 3)
+    assert log.read_warm(8, 1 << 20, upper_offset=10) is None
+    log.active.offset_index.append(9, log.active.size // 10 * 9 + 5)
+    assert log.read_warm(9, 1 << 20, upper_offset=10) is None
+    log.close()
+
+
+def test_damage_ends_a_long_read(tmp_path: Path) -> None:
+    log = opened(tmp_path / "t-0", LogConfig())
+    for number in range(3):
+        append(log, b"%d" % number)
+    data = bytearray(log.active.file.read(0, log.active.size))
+    assert len(cut_from(memoryview(data), 2, 1 << 20, None) or b"") == len(data) // 3
+    data[len(data) // 3 + 16] = 1
+    assert cut_from(memoryview(data), 2, 1 << 20, None) is None
+    assert cut_from(memoryview(data), 0, 1 << 20, None) is not None
+    assert cut_from(memoryview(data)[: len(data) // 3 - 1], 0, 1 << 20, None) is None
+    data[8:12] = (1 << 31).to_bytes(4, "big")
+    assert cut_from(memoryview(data), 2, 1 << 20, None) is None
+    log.close()
