@@ -47,15 +47,19 @@ class Contender(Protocol):
     def close(self) -> None: ...
 
 
-class _Rounds:
+class Rounds:
+    """The same job again and again."""
+
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        self.count = settings.count
+        """Records a round."""
 
     def timed_round(self) -> tuple[float, float]:
-        count = self.settings.count
         begun, used = time.perf_counter(), time.process_time()
         self.run()
-        return count / (time.perf_counter() - begun), (time.process_time() - used) / count * 1e6
+        seconds, cpu_seconds = time.perf_counter() - begun, time.process_time() - used
+        return self.count / seconds, cpu_seconds / self.count * 1e6
 
     def run(self) -> None:
         raise NotImplementedError
@@ -67,7 +71,7 @@ class _Rounds:
 # Writing
 
 
-class Send(_Rounds):
+class Send(Rounds):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self.producer = Producer(
@@ -101,7 +105,7 @@ class SendArrow(Send):
         self.producer.flush()
 
 
-class ConfluentProduce(_Rounds):
+class ConfluentProduce(Rounds):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self._producer = ConfluentProducer(
@@ -130,7 +134,7 @@ class ConfluentProduce(_Rounds):
         assert self._producer.flush(WAIT_SECONDS) == 0
 
 
-class _Looped(_Rounds):
+class _Looped(Rounds):
     """A client of asyncio's, on a loop that is kept between rounds."""
 
     def __init__(self, settings: Settings) -> None:
@@ -211,7 +215,7 @@ def _is_empty(settings: Settings, partition: int) -> bool:
         return consumer.end_offsets([place])[place] == 0
 
 
-class _Reading(_Rounds):
+class Reading(Rounds):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         fill(settings)
@@ -221,7 +225,7 @@ class _Reading(_Rounds):
         return self.settings.count // self.settings.partitions * self.settings.partitions
 
 
-class Poll(_Reading):
+class Poll(Reading):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self._places = [TopicPartition(settings.read_topic, index) for index in range(settings.partitions)]
@@ -256,7 +260,7 @@ class PollArrow(Poll):
             left -= 0 if batch is None else batch.num_rows
 
 
-class ConfluentConsume(_Reading):
+class ConfluentConsume(Reading):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self._consumer = ConfluentConsumer(

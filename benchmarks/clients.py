@@ -2,6 +2,7 @@
 
 One broker, equal settings, rounds that take turns. Each ratio is ours over the peer's records per second of the same
 round; its lower bound is that of a 90 % interval for the median. Ends with 1 when a figure is below what is wanted.
+Beside them what the bytes alone take, whoever encodes or decodes them (`benchmarks.client_ceilings`).
 """
 
 import argparse
@@ -10,11 +11,12 @@ import random
 import statistics
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.broker import machine
+from benchmarks.client_ceilings import BareFetch, BareProduce
 from benchmarks.client_contenders import CONTENDERS, Contender, Settings
 from benchmarks.figures import Check, spread
 from benchmarks.servers import broker_command, running
@@ -40,6 +42,12 @@ WANTED = {
     "aio send": ("aiokafka send", 5.0),
     "aio poll": ("aiokafka getmany", 5.0),
 }
+
+CEILINGS: dict[str, tuple[Callable[[Settings], Contender], str]] = {
+    "bare produce": (BareProduce, "confluent produce"),
+    "bare fetch": (BareFetch, "confluent consume"),
+}
+"""The same bytes and nobody who looks at them, and the peer that they are compared with."""
 
 
 def main() -> int:
@@ -74,7 +82,10 @@ def measure(bootstrap: str, size: int, pairs: dict[str, tuple[str, float]], roun
     count = BYTES_A_ROUND[size] // size
     settings = Settings(bootstrap, topic, PARTITIONS, bytes(random.randbytes(size)), count)
     names = list(dict.fromkeys(name for ours, (theirs, _) in pairs.items() for name in (ours, theirs)))
+    ceilings = {name: peer for name, (_, peer) in CEILINGS.items() if peer in names}
     contenders: dict[str, Contender] = {name: CONTENDERS[name](settings) for name in names}
+    contenders |= {name: CEILINGS[name][0](settings) for name in ceilings}
+    names += ceilings
     samples: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
     for number in range(-1, rounds):
         turn = number % len(names)
@@ -89,9 +100,11 @@ def measure(bootstrap: str, size: int, pairs: dict[str, tuple[str, float]], roun
         rate, cpu = (spread(column) for column in zip(*samples[name]))
         print(f"{size:5} B  {name:20}{rate} records/s   {cpu} CPU us a record")
         figures[name] = {"records_per_second": rate.as_json(), "cpu_us_per_record": cpu.as_json()}
-    for ours, (theirs, _) in pairs.items():
+    for ours, theirs in {**{name: peer for name, (peer, _) in pairs.items()}, **ceilings}.items():
         ratios = [one[0] / other[0] for one, other in zip(samples[ours], samples[theirs])]
         figures[ours]["ratio"] = {"median": statistics.median(ratios), "low_90": lower_bound(ratios)}
+    for name, peer in ceilings.items():
+        print(f"{size:5} B  the bytes alone are {figures[name]['ratio']['median']:.2f} times {peer}")
     return figures
 
 

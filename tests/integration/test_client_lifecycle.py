@@ -276,6 +276,26 @@ def test_a_client_made_before_a_fork_says_so_in_the_child(broker: BrokerProcess)
     assert ending.said == ["child done", "7", str([b"of the child", b"of the parent", b"open batch", b"waiting"])]
 
 
+def test_a_child_ends_as_it_will_after_its_parent_has_looked_up_a_name(broker: BrokerProcess) -> None:
+    """Resolver threads of the parent's are not in the child, and must not be missed there."""
+    topic = topic_of(broker.bootstrap, "named")
+    ending = run_script(
+        """
+        producer = Producer(bootstrap.replace("127.0.0.1", "localhost"))
+        producer.send(topic, b"parent").result(10)
+        child = os.fork()
+        if child == 0:
+            sys.exit(7)
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status))
+        """,
+        broker.bootstrap,
+        topic,
+    )
+    ending.check_quiet()
+    assert ending.said == ["7"]
+
+
 def test_a_child_of_multiprocessing_ends_and_the_parent_goes_on(broker: BrokerProcess) -> None:
     topic = topic_of(broker.bootstrap, "pool")
     ending = run_script(

@@ -3,9 +3,11 @@
 import asyncio
 import errno
 import socket
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from typing import Final, TypeVar, cast
 
 from penstock.world.net import BACKLOG
 
@@ -13,6 +15,7 @@ FREE_PORT_ATTEMPTS: Final = 50
 _FAMILY_MISSING: Final = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
 
 ConnectionFactory = Callable[[], asyncio.BufferedProtocol]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +66,76 @@ class RealNet:
         return RealListener(bind_all(await resolve(host), port), connection_factory, backlog)
 
     async def connect(self, host: str, port: int, connection_factory: ConnectionFactory) -> asyncio.Transport:
-        transport, _ = await asyncio.get_running_loop().create_connection(connection_factory, host, port)
-        return transport
+        """To the first address of a host that answers."""
+        failure: OSError | None = None
+        for address in await _resolved(host, 0):
+            try:
+                return await _connect(address, port, connection_factory)
+            except OSError as error:
+                failure = failure or error
+        assert failure is not None, "a name that is resolved has an address"
+        raise failure
+
+
+async def _connect(address: Address, port: int, connection_factory: ConnectionFactory) -> asyncio.Transport:
+    loop = asyncio.get_running_loop()
+    connected = socket.socket(address.family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        connected.setblocking(False)
+        await loop.sock_connect(connected, address.with_port(port))
+        transport, _ = await loop.create_connection(connection_factory, sock=connected)
+    except BaseException:
+        connected.close()
+        raise
+    return transport
 
 
 async def resolve(host: str) -> list[Address]:
     """Every address to bind for `host`; the empty name means all interfaces, as in Kafka's listeners."""
-    answers = await asyncio.get_running_loop().getaddrinfo(
-        host or None, 0, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )
+    return await _resolved(host, socket.AI_PASSIVE)
+
+
+async def _resolved(host: str, flags: int) -> list[Address]:
+    """Not by the loop: uvloop has threads for it that a forked process lacks, and misses when it ends."""
+    try:
+        return _addresses(host, flags | socket.AI_NUMERICHOST)
+    except socket.gaierror:
+        return await _in_thread(partial(_addresses, host, flags))
+
+
+def _addresses(host: str, flags: int) -> list[Address]:
+    answers = socket.getaddrinfo(host or None, 0, type=socket.SOCK_STREAM, flags=flags)
     found = [Address(answer[0], str(answer[4][0]), tuple(map(int, answer[4][2:]))) for answer in answers]
     return list(dict.fromkeys(found))
+
+
+async def _in_thread(work: Callable[[], T]) -> T:
+    """What a thread of its own finds, which nobody waits for at the end of the process."""
+    loop = asyncio.get_running_loop()
+    outcome: asyncio.Future[T] = loop.create_future()
+
+    def settle(value: T | None, error: OSError | None) -> None:
+        if outcome.done():
+            return
+        if error is not None:
+            outcome.set_exception(error)
+        else:
+            outcome.set_result(cast(T, value))
+
+    def run() -> None:
+        value, failure = None, None
+        try:
+            value = work()
+        except OSError as error:
+            failure = error
+        try:
+            loop.call_soon_threadsafe(settle, value, failure)
+        except RuntimeError:
+            # The loop was closed meanwhile.
+            return
+
+    threading.Thread(target=run, name="penstock-resolver", daemon=True).start()
+    return await outcome
 
 
 def bind_all(addresses: Sequence[Address], port: int) -> list[socket.socket]:
