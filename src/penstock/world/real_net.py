@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import os
 import socket
 import threading
 from collections.abc import Callable, Sequence
@@ -82,12 +83,33 @@ async def _connect(address: Address, port: int, connection_factory: ConnectionFa
     connected = socket.socket(address.family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         connected.setblocking(False)
-        await loop.sock_connect(connected, address.with_port(port))
+        # Not `sock_connect`: uvloop's asks a resolver thread even for the name of a number.
+        code = connected.connect_ex(address.with_port(port))
+        if code == errno.EINPROGRESS:
+            await _writable(connected)
+            code = connected.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if code:
+            raise OSError(code, f"cannot connect to {address.host}:{port}: {os.strerror(code)}")
         transport, _ = await loop.create_connection(connection_factory, sock=connected)
     except BaseException:
         connected.close()
         raise
     return transport
+
+
+async def _writable(watched: socket.socket) -> None:
+    loop = asyncio.get_running_loop()
+    happened: asyncio.Future[None] = loop.create_future()
+
+    def note() -> None:
+        if not happened.done():
+            happened.set_result(None)
+
+    loop.add_writer(watched, note)
+    try:
+        await happened
+    finally:
+        loop.remove_writer(watched)
 
 
 async def resolve(host: str) -> list[Address]:

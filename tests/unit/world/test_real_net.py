@@ -1,12 +1,14 @@
 """Real sockets on both event loops."""
 
+import asyncio
 import errno
+import os
 import socket
 
 import pytest
 
 from penstock.world import real_net
-from penstock.world.real_net import Address, RealNet, bind_all
+from penstock.world.real_net import Address, RealListener, RealNet, bind_all
 from tests.unit.echo import EchoClient, EchoServer
 from tests.unit.world.loops import LOOPS, run_on
 
@@ -182,3 +184,61 @@ def test_a_listener_closed_before_its_start_lets_go_of_its_port(loop: str) -> No
         again.close()
 
     run_on(loop, main())
+
+
+# Connecting
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_who_is_not_there_is_said_by_name(loop: str) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+
+        async def main() -> None:
+            for host in ("127.0.0.1", "localhost"):
+                with pytest.raises(ConnectionRefusedError, match=f":{port}"):
+                    await RealNet().connect(host, port, EchoClient)
+            with pytest.raises(socket.gaierror):
+                await RealNet().connect("no.such.host.invalid", port, EchoClient)
+
+        run_on(loop, main())
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_the_second_address_of_a_name_is_tried(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    nobody = Address(socket.AF_INET, "127.0.0.2", ())
+    monkeypatch.setattr(real_net, "_addresses", lambda host, flags: [nobody, IPV4])
+
+    async def main() -> None:
+        net, client = RealNet(), EchoClient()
+        listener = RealListener(bind_all([IPV4], 0), EchoServer, 10)
+        await listener.start()
+        transport = await net.connect("two", listener.port, lambda: client)
+        assert transport.get_extra_info("peername")[0] == "127.0.0.1"
+        transport.abort()
+        await client.wait_lost()
+        listener.close()
+
+    run_on(loop, main())
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_connection_that_is_given_up_leaves_no_socket(loop: str) -> None:
+    async def main(port: int) -> None:
+        before = len(os.listdir("/proc/self/fd"))
+        connecting = asyncio.ensure_future(RealNet().connect("127.0.0.1", port, EchoClient))
+        await asyncio.sleep(0.05)
+        assert not connecting.done(), "nobody accepts, and the queue of those who wait is full"
+        connecting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await connecting
+        assert len(os.listdir("/proc/self/fd")) == before
+
+    with socket.socket() as full, socket.socket() as first, socket.socket() as second:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        for each in (first, second):
+            each.setblocking(False)
+            each.connect_ex(full.getsockname())
+        run_on(loop, main(full.getsockname()[1]))
