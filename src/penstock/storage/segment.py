@@ -24,6 +24,8 @@ SCAN_WINDOW_BYTES = 64 * 1024
 SHORT_READ_BYTES = 256 * 1024
 LONG_READ_BYTES = 1152 * 1024
 """The 1 MiB that clients ask for by default, and what may lie between an entry of the index and its beginning."""
+LENT_FROM = 64 * 1024
+"""Less than this, as there is at the end of a log, gets memory of its own."""
 MAX_RELATIVE_OFFSET = 2**31 - 1
 NOT_KNOWN_TO_FIT = -(2**63) - 1
 SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
@@ -250,7 +252,8 @@ class Segment:
         indexed_offset, position, size = self._offset_index.stretch(offset, max_bytes, self.size, LONG_READ_BYTES)
         if not 0 < size <= LONG_READ_BYTES:
             return None
-        data = self._files.get(self._log_path).read_warm(position, size, self._files.lent.borrow(LONG_READ_BYTES))
+        memory = self._files.lent.borrow(LONG_READ_BYTES) if size >= LENT_FROM else None
+        data = self._files.get(self._log_path).read_warm(position, size, memory)
         if data is None or len(data) != size:
             return None
         return cut_from(memoryview(data), offset, max_bytes, indexed_offset)
