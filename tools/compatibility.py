@@ -17,6 +17,9 @@ NOTES = {
     ApiKey.FIND_COORDINATOR: "Groups and transactions; INVALID_REQUEST for share groups.",
     ApiKey.CREATE_TOPICS: "Replication factor 1: there is one broker.",
     ApiKey.API_VERSIONS: "Features: `metadata.version`, `transaction.version`, `group.version`.",
+    ApiKey.DESCRIBE_ACLS: "SECURITY_DISABLED, as Apache without an authorizer.",
+    ApiKey.CREATE_ACLS: "See DescribeAcls.",
+    ApiKey.DELETE_ACLS: "See DescribeAcls.",
     ApiKey.DESCRIBE_CONFIGS: "Topics, groups, brokers and their loggers; other resources get INVALID_REQUEST.",
     ApiKey.ALTER_CONFIGS: "Topics, groups and brokers, as Apache.",
     ApiKey.INCREMENTAL_ALTER_CONFIGS: "See DescribeConfigs.",
@@ -88,7 +91,7 @@ An API that is not served is not advertised, and a request for it closes the con
 | EndTxn v5 of an instance that a classic one has replaced | may be taken for a repetition | PRODUCER_FENCED |
 | a marker larger than its topic's `max.message.bytes` | refused: the transaction stays PrepareCommit or PrepareAbort | written |
 | CreateTopics and its kin | answered when the controller has decided | answered when this broker also shows it |
-| quotas, ACLs, client metrics | served | not served yet |
+| quotas, authorizers, client metrics | served | not served yet |
 """
 
 

@@ -6,6 +6,10 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,
@@ -13,6 +17,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     NewPartitions,
     NewTopic,
     OffsetSpec,
+    ResourcePatternType,
+    ResourceType,
 )
 from kafka.admin import KafkaAdminClient
 from kafka.admin import NewTopic as KafkaPythonTopic
@@ -156,6 +162,16 @@ def test_the_cluster_describes_itself(broker: BrokerProcess, admin: Any) -> None
     assert len(cluster.authorized_operations) == 7
     advertised, _ = config(admin, ConfigResource("broker", "1"), "advertised.listeners")
     assert advertised.endswith(broker.bootstrap.rpartition(":")[2])
+
+
+def test_acls_are_refused_without_an_authorizer(admin: Any) -> None:
+    kinds = (AclOperation.READ, AclPermissionType.ALLOW)
+    binding = AclBinding(ResourceType.TOPIC, "listed", ResourcePatternType.LITERAL, "User:ann", "*", *kinds)
+    its = AclBindingFilter(ResourceType.TOPIC, "listed", ResourcePatternType.LITERAL, "User:ann", "*", *kinds)
+    assert outcome(admin.create_acls([binding])) == "SECURITY_DISABLED"
+    assert outcome(admin.delete_acls([its])) == "SECURITY_DISABLED"
+    # librdkafka tells nobody the code of a description.
+    assert admin.describe_acls(its).result(WAIT_SECONDS) == []
 
 
 def test_kafka_python_creates_describes_and_deletes(broker: BrokerProcess) -> None:

@@ -1,6 +1,7 @@
 """Every table, in the order in which they are sent."""
 
 from tests.interop.differential import (
+    acl_cases,
     cluster_cases,
     config_cases,
     fetch_cases,
@@ -47,6 +48,7 @@ TABLES = (
     offset_cases.OFFSET_FOR_LEADER_EPOCH,
     fetch_cases.FETCH,
     fetch_cases.SESSIONS,
+    *acl_cases.TABLES,
     cluster_cases.UNREGISTER_BROKER,
     cluster_cases.FIND_COORDINATOR,
     *group_cases.TABLES,
