@@ -70,7 +70,7 @@ An API that is not served is not advertised, and a request for it closes the con
 | a transactional batch without a producer id | stored | INVALID_RECORD |
 | what a compressed batch may unpack to | bounded by memory | 128 MiB or `max.message.bytes`; MESSAGE_TOO_LARGE beyond |
 | requests of one connection | handled one at a time | started in order and answered in order; up to 64 may wait at once |
-| auto-created topic | first answer LEADER_NOT_AVAILABLE | the topic is ready in the first answer |
+| auto-created topic | first answer UNKNOWN_TOPIC_OR_PARTITION | the topic is ready in the first answer |
 | UnregisterBroker of a live broker | forgets it until it registers again | refused |
 | a partition whose only replica is in a directory that is not there at a start | made anew, empty, if no directory is known to be offline | offline until the directory is back |
 | a full disk | takes the directory offline | what does not fit is refused; the directory stays in use |

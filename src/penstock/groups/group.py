@@ -9,7 +9,7 @@ from enum import Enum
 from penstock.groups.member import Member, protocols_of
 from penstock.model.errors import ErrorCode
 from penstock.protocol.errors import CodecError
-from penstock.protocol.messages.consumer_protocol import decode_subscription
+from penstock.protocol.messages.consumer_protocol import decode_subscribed_topics
 from penstock.protocol.messages.join_group import JoinGroupRequest
 
 logger = logging.getLogger(__name__)
@@ -178,7 +178,7 @@ class Group:
             self.subscribed_topics = frozenset(
                 topic
                 for member in self.members.values()
-                for topic in decode_subscription(member.protocols[self.protocol_name or ""]).topics
+                for topic in decode_subscribed_topics(member.protocols[self.protocol_name or ""])
             )
         except CodecError:
             logger.warning("unreadable subscription group=%r generation=%d", self.group_id, self.generation)

@@ -20,9 +20,9 @@ def subscribed_to(*topics: str) -> dict[str, bytes]:
     return {"range": encode_subscription(ConsumerProtocolSubscription(topics=list(topics)), 1)}
 
 
-def stable_with(coordinator: Coordinator, *topics: str) -> str:
+def stable_with(coordinator: Coordinator, *topics: str, protocols: dict[str, bytes] | None = None) -> str:
     """A group of one member that subscribes to topics and never misses a heartbeat for a week."""
-    token = coordinator.join(protocols=subscribed_to(*topics), session_ms=1_800_000)
+    token = coordinator.join(protocols=protocols or subscribed_to(*topics), session_ms=1_800_000)
     coordinator.advance(6_000)
     member = coordinator.joined(token).member_id
     coordinator.sync(member, 1, {member: b"all"})
@@ -93,6 +93,18 @@ def test_offsets_of_a_group_whose_subscriptions_cannot_be_read_are_kept() -> Non
     coordinator.commit(member, 1)
     stay(coordinator, member, 3 * RETENTION_MS)
     assert coordinator.committed() == 7
+
+
+def test_what_is_subscribed_to_is_known_even_of_clients_that_claim_a_version_and_leave_out_its_fields() -> None:
+    coordinator = Coordinator(SETTINGS)
+    subscription = encode_subscription(ConsumerProtocolSubscription(topics=["wanted"]), 0)
+    claims_version_1 = b"\x00\x01" + subscription[2:]
+    member = stable_with(coordinator, protocols={"range": claims_version_1})
+    coordinator.commit(member, 1, topic="wanted")
+    coordinator.commit(member, 1, topic="dropped")
+    stay(coordinator, member, RETENTION_MS + CHECK_MS)
+    assert coordinator.committed(topic="wanted") == 7
+    assert coordinator.committed(topic="dropped") is None
 
 
 def test_a_client_of_long_ago_says_itself_when_its_offset_expires() -> None:

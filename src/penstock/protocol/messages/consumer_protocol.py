@@ -48,6 +48,12 @@ def decode_subscription(data: Buffer) -> ConsumerProtocolSubscription:
     return _decode(ConsumerProtocolSubscription, data)
 
 
+def decode_subscribed_topics(data: Buffer) -> list[str]:
+    """The topics alone, as version 0 has them: all begin so, and some clients claim a version and leave out fields."""
+    decoded, _ = decode_prefix(ConsumerProtocolSubscription, 0, data, _after_version(data))
+    return decoded.topics
+
+
 def encode_subscription(subscription: ConsumerProtocolSubscription, version: int = NEWEST_VERSION) -> bytes:
     # Sorted, so that a member that joins again with the same subscription sends the same bytes.
     ordered = ConsumerProtocolSubscription(
@@ -74,10 +80,15 @@ def encode_assignment(assignment: ConsumerProtocolAssignment, version: int = NEW
 
 def _decode(cls: type[T], data: Buffer) -> T:
     """Newer versions only append fields: they are read as the newest one known here, and what follows is left."""
-    if len(data) < _VERSION.size:
-        raise MalformedMessage(f"{cls.__name__} without a version")
+    position = _after_version(data)
     (version,) = _VERSION.unpack_from(data)
     if version < 0:
         raise MalformedMessage(f"{cls.__name__} has no version {version}")
-    decoded, _ = decode_prefix(cls, min(version, NEWEST_VERSION), data, _VERSION.size)
+    decoded, _ = decode_prefix(cls, min(version, NEWEST_VERSION), data, position)
     return decoded
+
+
+def _after_version(data: Buffer) -> int:
+    if len(data) < _VERSION.size:
+        raise MalformedMessage("what consumers tell each other begins with a version")
+    return _VERSION.size
