@@ -357,15 +357,12 @@ class Log:
     def first_record_since(self, timestamp_ms: int) -> FoundRecord | None:
         """The first record that is not older."""
         with self._reading:
-            return self._found(first_since(self._segments, timestamp_ms, self.start_offset))
+            return first_since(self._segments, timestamp_ms, self.start_offset)
 
     def newest_record(self) -> FoundRecord | None:
         """The first record with the largest timestamp."""
         with self._reading:
-            return self._found(newest(self._segments))
-
-    def _found(self, found: tuple[int, int] | None) -> FoundRecord | None:
-        return None if found is None else FoundRecord(found[1], found[0], self.epochs.epoch_at(found[1]))
+            return newest(self._segments)
 
     def _locate(self, offset: int) -> tuple[Segment, FileRange] | None:
         """The segment and place of the batch that holds an offset, or of the first one behind it."""

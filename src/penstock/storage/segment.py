@@ -13,6 +13,7 @@ from penstock.storage.index_files import check_index_files, read_index, write_in
 from penstock.storage.indexes import NO_TIMESTAMP, OffsetIndex, OffsetPosition, TimeIndex, TimestampOffset
 from penstock.storage.log_config import LogConfig
 from penstock.storage.open_files import OpenFiles
+from penstock.storage.outcomes import FoundRecord
 from penstock.storage.read_window import EXTENT, ReadWindow, cut_from
 from penstock.storage.transaction_index import TransactionIndex
 from penstock.world.disk import Disk, File, FileRange
@@ -359,15 +360,15 @@ class Segment:
         """A whole batch in memory."""
         return BatchView(self.file.read(place.position, place.header.size), 0)
 
-    def find_timestamp(self, timestamp_ms: int, from_offset: int) -> tuple[int, int] | None:
-        """The first record not older than a timestamp, as (timestamp, offset)."""
+    def find_timestamp(self, timestamp_ms: int, from_offset: int) -> FoundRecord | None:
+        """The first record not older than a timestamp."""
         entry = self.time_index.lookup(timestamp_ms)
         for place in self._headers_before(max(entry.offset, from_offset)):
             if place.header.max_timestamp < timestamp_ms:
                 continue
             for record in self.read_batch(place).records():
                 if record.timestamp_ms >= timestamp_ms and record.offset >= from_offset:
-                    return record.timestamp_ms, record.offset
+                    return FoundRecord(record.offset, record.timestamp_ms, place.header.partition_leader_epoch)
         return None
 
     # Changing

@@ -50,6 +50,16 @@ def test_truncation_drops_all_at_and_above_the_offset(log: Log, offset: int) -> 
     check_indexes(log.directory)
 
 
+def test_the_newest_record_has_its_own_epoch_even_where_the_log_starts_behind_it(log: Log) -> None:
+    log.high_watermark = log.end_offset
+    log.raise_start(58)
+    newest = log.newest_record()
+    assert newest is not None
+    assert (newest.offset, newest.leader_epoch) == (57, 3)
+    log.raise_start(60)
+    assert log.newest_record() == newest
+
+
 def test_truncation_within_a_batch_drops_the_whole_batch_and_ends_at_the_offset(log: Log) -> None:
     log.truncate(31, T0)
     assert log.end_offset == 31

@@ -179,7 +179,8 @@ def test_an_entry_that_is_wrong_is_not_followed(tmp_path: Path, entry: tuple[int
     for offset in range(20):
         assert list(read_all(log, offset)) == expected[offset:]
         found = log.active.find_timestamp(T0, offset)
-        assert found == (T0, offset)
+        assert found is not None
+        assert (found.timestamp_ms, found.offset) == (T0, offset)
         assert log.aborted_in_read(offset, 1) == []
 
 
