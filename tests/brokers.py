@@ -21,12 +21,18 @@ class BrokerProcess:
     """`penstock serve` on a free port, with poisoned receive buffers so that a view kept too long shows."""
 
     def __init__(
-        self, data_directory: Path, *settings: str, port: int = 0, more_directories: Sequence[Path] = ()
+        self,
+        data_directory: Path,
+        *settings: str,
+        port: int = 0,
+        more_directories: Sequence[Path] = (),
+        has_test_settings: bool = True,
     ) -> None:
+        """Without test settings, its configuration is what a user's would be."""
         self.data_directory = data_directory
         self.data_directories = (data_directory, *more_directories)
         self.log_path = data_directory.with_name(data_directory.name + ".log")
-        self._settings = settings
+        self._settings = (*UNLESS_A_TEST_SAYS_OTHERWISE, *settings) if has_test_settings else settings
         self._port = port
         self._process: subprocess.Popen[str] | None = None
 
@@ -51,7 +57,7 @@ class BrokerProcess:
         command = [sys.executable, "-m", "penstock", "serve"]
         command += ["--data-dir", ",".join(map(str, self.data_directories))]
         command += ["--listen", f"localhost:{self._port}", "--set", "penstock.poison.buffers=true"]
-        for setting in (*UNLESS_A_TEST_SAYS_OTHERWISE, *self._settings):
+        for setting in self._settings:
             command += ["--set", setting]
         with self.log_path.open("a") as log:
             self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)

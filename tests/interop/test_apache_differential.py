@@ -49,7 +49,9 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
         pytest.skip("Apache's broker is not here; test_apache_broker.py fetches it with Maven")
     directory = tmp_path_factory.mktemp("differential")
     settings = [f"{name}={value}" for name, value in SETTINGS.items() if name not in NODE_SETTINGS]
-    pair = Pair(ApacheBroker(directory / "apache"), BrokerProcess(directory / "ours", *settings))
+    pair = Pair(
+        ApacheBroker(directory / "apache"), BrokerProcess(directory / "ours", *settings, has_test_settings=False)
+    )
     try:
         pair.start()
         asyncio.run(make_alike(*pair.sides()))
