@@ -90,6 +90,7 @@ An API that is not served is not advertised, and a request for it closes the con
 | InitProducerId of an instance that was replaced, while its successor has a transaction open | that transaction is aborted, then PRODUCER_FENCED | PRODUCER_FENCED; the transaction goes on |
 | EndTxn v5 of an instance that a classic one has replaced | may be taken for a repetition | PRODUCER_FENCED |
 | a marker larger than its topic's `max.message.bytes` | refused: the transaction stays PrepareCommit or PrepareAbort | written |
+| CreatePartitions with more than 10,000 new partitions | UNKNOWN_SERVER_ERROR | POLICY_VIOLATION |
 | CreateTopics and its kin | answered when the controller has decided | answered when this broker also shows it |
 | quotas, authorizers, client metrics | served | not served yet |
 """
