@@ -82,11 +82,11 @@ LIST_REASSIGNMENTS = Table(
     ApiKey.LIST_PARTITION_REASSIGNMENTS,
     [
         Case("all", lambda _: ListPartitionReassignmentsRequest(timeout_ms=10_000, topics=None)),
-        Case("some", lambda _: _list(("listed", [0, 1]))),
-        Case("unknown partition", lambda _: _list(("listed", [7, -1]))),
+        Case("some", lambda _: _list(("spread", [0, 1]))),
+        Case("unknown partition", lambda _: _list(("spread", [7, -1]))),
         Case("unknown topic", lambda _: _list(("listed-never", [0]))),
-        Case("no partitions", lambda _: _list(("listed", []))),
+        Case("no partitions", lambda _: _list(("spread", []))),
         Case("no topics", lambda _: _list()),
     ],
-    topics={"listed": {}},
+    topics={"spread": {}},
 )
