@@ -16,6 +16,8 @@ NOTES = {
     ApiKey.LIST_OFFSETS: "Earliest, latest, by timestamp, newest record, local start; no tiered storage.",
     ApiKey.FIND_COORDINATOR: "Groups and transactions; INVALID_REQUEST for share groups.",
     ApiKey.CREATE_TOPICS: "Replication factor 1: there is one broker.",
+    ApiKey.SASL_HANDSHAKE: "ILLEGAL_SASL_STATE, as Apache on a plain listener.",
+    ApiKey.SASL_AUTHENTICATE: "See SaslHandshake.",
     ApiKey.API_VERSIONS: "Features: `metadata.version`, `transaction.version`, `group.version`.",
     ApiKey.DESCRIBE_ACLS: "SECURITY_DISABLED, as Apache without an authorizer.",
     ApiKey.CREATE_ACLS: "See DescribeAcls.",
