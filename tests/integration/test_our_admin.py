@@ -23,7 +23,7 @@ UNSERVED = set(ApiKey) - {handler.API for handler in HANDLERS}
 
 @pytest.fixture(scope="module")
 def target(broker: BrokerProcess) -> Target:
-    return Target(broker.bootstrap, unserved=UNSERVED)
+    return Target(broker.bootstrap, unserved=UNSERVED, has_authorizer=False)
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_our_admin(case: Case, target: Target) -> None:
 def test_the_examples_of_the_docstrings_are_true(own_broker: BrokerProcess) -> None:
     tests = all_examples()
     assert len(tests) > 20
-    assert run_examples(tests, Target(own_broker.bootstrap)) == []
+    assert run_examples(tests, Target(own_broker.bootstrap, has_authorizer=False)) == []
 
 
 def test_a_client_that_is_never_closed_ends_in_silence(target: Target) -> None:

@@ -9,10 +9,11 @@ from typing import Any, TypeAlias
 import pytest
 
 from penstock.client.admin import Admin, NewTopic
-from penstock.client.errors import UnsupportedVersion
+from penstock.client.errors import KafkaError, UnsupportedVersion
 from penstock.protocol.api import ApiKey
 
 WAIT_SECONDS = 30.0
+ABOUT_ACLS = (ApiKey.DESCRIBE_ACLS, ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,7 @@ class Target:
     bootstrap: str
     broker_id: int = 1
     unserved: Collection[ApiKey] = ()
+    has_authorizer: bool = True
     counter: "itertools.count[int]" = field(default_factory=itertools.count)
 
     def fresh(self, what: str) -> str:
@@ -42,9 +44,12 @@ class Case:
         return self.body.__name__
 
     def run(self, target: Target) -> None:
-        """What needs an API that the broker does not serve must say so."""
+        """What needs an API that the broker does not serve, or an authorizer that it does not have, must say so."""
         if self.needs is not None and self.needs in target.unserved:
             with pytest.raises(UnsupportedVersion, match=f"does not serve {self.needs.title}"):
+                asyncio.run(self._run(target))
+        elif self.needs in ABOUT_ACLS and not target.has_authorizer:
+            with pytest.raises(KafkaError, match="SECURITY_DISABLED"):
                 asyncio.run(self._run(target))
         else:
             asyncio.run(self._run(target))

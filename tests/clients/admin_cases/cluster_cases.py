@@ -132,6 +132,7 @@ async def access_rules_are_made_and_deleted(admin: Admin, target: Target) -> Non
     )
     odd = Acl(ResourceType.CLUSTER, "not the cluster", "User:reader", AclOperation.ALTER)
     created = await admin.create_acls([reader, prefixed, odd])
+    assert created[reader] is None
     assert list(created.done) == [reader, prefixed]
     assert [error.code for error in created.errors.values()] == [ErrorCode.INVALID_REQUEST]
 
