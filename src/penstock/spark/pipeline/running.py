@@ -117,8 +117,10 @@ def supervise(running: Running, control: Control, signals: Signals, display: Dis
     """Until all queries are done or somebody says stop; QueryFailed if one fails."""
     next_shown = time.monotonic() + interval_s
     while not control.stopping.wait(LOOK_S):
-        _refuse_failed(running)
-        if not any(query.isActive for query in running.queries.values()):
+        # Asked before: one that fails in between must not pass for one that is done.
+        is_over = not any(query.isActive for query in running.queries.values())
+        has_restarted = _refuse_failed(running)
+        if is_over and not has_restarted:
             break
         if time.monotonic() >= next_shown:
             display.show(running.look())
@@ -147,15 +149,19 @@ def stop_at_once(running: Running) -> None:
         query.stop()
 
 
-def _refuse_failed(running: Running) -> None:
+def _refuse_failed(running: Running) -> bool:
+    """QueryFailed if one has; whether one was started again instead."""
+    has_restarted = False
     for name, query in list(running.queries.items()):
         if query.isActive or query.exception() is None:
             continue
         failure = failure_of(query)
         # Spark gives a Python process ten seconds to start, which a busy machine may not keep.
         if NOT_IN_TIME in failure and running.restart(name):
+            has_restarted = True
             continue
         raise QueryFailed(f"{name}: {failure}")
+    return has_restarted
 
 
 def _is_in_a_batch(query: StreamingQuery) -> bool:
