@@ -21,6 +21,7 @@ from penstock.records import BatchView
 from penstock.storage.loading import LogState, open_log
 from penstock.storage.log import Log
 from penstock.storage.log_config import LogConfig
+from penstock.storage.lookups import locate
 from penstock.storage.producers import Origin
 from penstock.storage.retention import delete_old_segments
 from penstock.storage.validation import validate
@@ -189,7 +190,7 @@ def check_segments(log: Log, expected: Any) -> None:
 
 def check_offsets(log: Log, expected: Any) -> None:
     for one in expected.get("offsetLookups", []):
-        found = log._locate(one["offset"])
+        found = locate(log.segments, [segment.base_offset for segment in log.segments], one["offset"])
         if "batchBaseOffset" not in one:
             continue
         assert found is not None

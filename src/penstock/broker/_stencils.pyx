@@ -10,6 +10,16 @@ from libc.string cimport memcmp, memcpy
 cdef extern from "Python.h":
     PyObject* PyDict_GetItemWithError(object known, object key) except? NULL
 
+cdef extern from *:
+    """
+    #if defined(__GNUC__) || defined(__clang__)
+    #define PREFETCH(at) __builtin_prefetch((const void *)(at), 1)
+    #else
+    #define PREFETCH(at) ((void)(at))
+    #endif
+    """
+    void PREFETCH(size_t at) noexcept nogil
+
 cdef enum:
     CLIENT_LENGTH_AT = 9
     CORRELATION_ID_AT = 4
@@ -17,6 +27,9 @@ cdef enum:
     OFFSET_SIZE = 8
     OFFSETS_SIZE = 24
     LONGEST_SIZE = 5
+    LINE = 64
+    MOST_OBJECTS = 8
+    GC_HEAD = 16
 
 
 cdef class RequestStencil:
@@ -202,6 +215,36 @@ cdef class ReplyStencil:
             length += 1
         field[length] = <uint8_t>value
         return length + 1
+
+
+cdef class Memory:
+    cdef tuple _objects
+    cdef size_t _starts[MOST_OBJECTS]
+    cdef size_t _sizes[MOST_OBJECTS]
+    cdef int _count
+
+    def __cinit__(self, *objects):
+        # Their fields are read, so they must live as long as this.
+        self._objects = objects[:MOST_OBJECTS]
+        self._count = len(self._objects)
+        for number, one in enumerate(self._objects):
+            self._starts[number] = <size_t><PyObject*>one
+            self._sizes[number] = min(type(one).__basicsize__, one.__sizeof__())
+
+    def prefetch(self):
+        cdef int number
+        cdef size_t at, end
+        for number in range(self._count):
+            at, end = (self._starts[number] - GC_HEAD) // LINE * LINE, self._starts[number] + self._sizes[number]
+            while at < end:
+                PREFETCH(at)
+                at += LINE
+        for number in range(self._count):
+            # A field that is no reference leads anywhere, and the processor lets a prefetch from there pass.
+            at, end = self._starts[number] + sizeof(PyObject), self._starts[number] + self._sizes[number]
+            while at + sizeof(size_t) <= end:
+                PREFETCH((<size_t*>at)[0])
+                at += sizeof(size_t)
 
 
 cdef inline uint64_t _read_64(const uint8_t* at) noexcept nogil:

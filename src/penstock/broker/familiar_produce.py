@@ -14,7 +14,7 @@ from penstock.broker.handlers.produce import ALL, BY_ID_SINCE, LEADER, refused
 from penstock.broker.metrics import ApisCalled, TopicMetrics
 from penstock.broker.partition import Partition
 from penstock.broker.route import Request
-from penstock.broker.stencils import ReplyStencil
+from penstock.broker.stencils import Memory, ReplyStencil
 from penstock.model.errors import KafkaError
 from penstock.net.connection import Reply
 from penstock.protocol.api import ApiKey
@@ -27,6 +27,7 @@ from penstock.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from penstock.records.record import NO_TIMESTAMP
+from penstock.storage.segment import Segment
 
 _RECORDS: Final = bytes(range(0x80, 0xC0))
 _OFFSETS: Final = Packed(">qqq")
@@ -42,6 +43,9 @@ class KnownProduce:
     wants_all_in_sync: bool
     reply: ReplyStencil
     """Of records that were appended, around base offset, time and log start."""
+    segment: Segment
+    memory: Memory
+    """Of what is needed to append to that segment."""
 
 
 class FamiliarProduce(FamiliarRequests[KnownProduce]):
@@ -66,6 +70,7 @@ class FamiliarProduce(FamiliarRequests[KnownProduce]):
         if found is None:
             return None
         known, start, stop = found
+        known.memory.prefetch()
         partition = known.partition
         log = partition.log
         if not partition.is_leader or log.may_wait_for_flush:
@@ -86,6 +91,8 @@ class FamiliarProduce(FamiliarRequests[KnownProduce]):
         if count:
             counters.messages_in += count
             counters.bytes_in += stop - start
+        if log.active is not known.segment:
+            known.segment, known.memory = log.active, _memory_of(partition, known.reply)
         reply = known.reply.with_offsets(frame, base_offset, stamp, log.start_offset)
         assert self._metrics is not None
         self._metrics.record(self.version, len(frame), self._perf_ns() - started_ns, None)
@@ -125,12 +132,20 @@ class FamiliarProduce(FamiliarRequests[KnownProduce]):
         )
         encoded = self._encoded_response(_response(topic, answer))
         before, after = encoded.split(_OFFSETS.pack(*_MARKED_OFFSETS))
+        reply = ReplyStencil(before, after, b"", self._is_flexible)
         return KnownProduce(
             partition=partition,
             counters=self._broker.metrics.topic(partition.topic),
             wants_all_in_sync=wants_all,
-            reply=ReplyStencil(before, after, b"", self._is_flexible),
+            reply=reply,
+            segment=partition.log.active,
+            memory=_memory_of(partition, reply),
         )
+
+
+def _memory_of(partition: Partition, reply: ReplyStencil) -> Memory:
+    log = partition.log
+    return Memory(partition, log, log.active, log.epochs, log.producers, reply)
 
 
 def _request(name: str, topic_id: bytes, index: int, acks: int, timeout_ms: int) -> ProduceRequest:

@@ -111,3 +111,19 @@ class ReplyStencil:
 
     def _size_field(self, size: int) -> bytes:
         return uvarint(size + 1) if self._is_flexible else _SIZE.pack(size)
+
+
+class Memory:
+    """Of a few objects that are needed together, and of what their fields hold.
+
+    With a thousand partitions it is far from the processor when their turn comes. Met one by one, each piece is waited
+    for; asked for all at once, they come together. Only the compiled twin can ask.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, *objects: object) -> None:
+        pass
+
+    def prefetch(self) -> None:
+        pass

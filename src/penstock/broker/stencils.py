@@ -2,8 +2,8 @@
 
 # All compiled units are built or none is, so the record kernel has warned already.
 try:
-    from penstock.broker._stencils import ReplyStencil, RequestStencil
+    from penstock.broker._stencils import Memory, ReplyStencil, RequestStencil
 except ImportError:
-    from penstock.broker.pure_stencils import ReplyStencil, RequestStencil  # type: ignore[assignment]
+    from penstock.broker.pure_stencils import Memory, ReplyStencil, RequestStencil  # type: ignore[assignment]
 
-__all__ = ["ReplyStencil", "RequestStencil"]
+__all__ = ["Memory", "ReplyStencil", "RequestStencil"]

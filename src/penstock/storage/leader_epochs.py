@@ -25,6 +25,8 @@ class LeaderEpochs:
     recovery finds it in them. What is cut off is written down at once.
     """
 
+    __slots__ = ("_directory", "_disk", "_entries", "_is_written", "latest")
+
     def __init__(self, disk: Disk, directory: str) -> None:
         self._disk = disk
         self._directory = directory

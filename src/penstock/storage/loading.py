@@ -282,7 +282,7 @@ def _with_active(opening: Opening, segments: list[Segment]) -> list[Segment]:
         segments = []
     if not segments:
         segment = Segment(opening.disk, opening.files, opening.directory, state.start_offset, opening.config)
-        opening.files.get(segment.path(".log"), create=True)
+        segment.create()
         opening.has_written = True
         segments = [segment]
     _join(segments)

@@ -12,7 +12,7 @@ from penstock.storage.aborted import aborted_between, end_of_read
 from penstock.storage.formats import AbortedTransaction
 from penstock.storage.leader_epochs import LeaderEpochs
 from penstock.storage.log_config import LogConfig
-from penstock.storage.lookups import first_since, newest
+from penstock.storage.lookups import first_since, locate, newest
 from penstock.storage.open_files import OpenFiles
 from penstock.storage.outcomes import Appended, FlushDue, FoundRecord, PlainBatch
 from penstock.storage.producer_snapshots import ProducerSnapshots
@@ -28,6 +28,13 @@ logger = logging.getLogger(__name__)
 
 class Log:
     """Opened by `loading.open_log`, which recovers it."""
+
+    __slots__ = (
+        "_base_offsets", "_directory", "_disk", "_failure", "_files", "_jitter", "_reading", "_segments",
+        "_snapshots", "_unflushed_since_ms", "active", "config", "end_offset", "epochs", "has_changed",
+        "high_watermark", "is_new", "is_untouched", "may_wait_for_flush", "on_failure", "producers", "recovery_point",
+        "retired_paths", "settled_base", "start_offset", "successor",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -47,6 +54,7 @@ class Log:
         self.config = config
         self._jitter = jitter
         self._segments = segments
+        self.active = segments[-1]
         self._base_offsets = [segment.base_offset for segment in segments]
         self._failure: str | None = None
         self._reading = Reading(directory)
@@ -59,9 +67,9 @@ class Log:
         self.recovery_point = 0
         self._unflushed_since_ms: int | None = None
         self.retired_paths: list[str] = []
+        """Files that were renamed since the last `take_retired`."""
         self.settled_base = segments[0].base_offset
         """A power cut can bring back segments from this offset on, but none before it."""
-        """Files that were renamed since the last `take_retired`."""
         self.is_new = False
         """Whether the directory itself was made since the last flush."""
         self.may_wait_for_flush = config.may_wait_for_flush
@@ -81,10 +89,6 @@ class Log:
     @property
     def segments(self) -> tuple[Segment, ...]:
         return tuple(self._segments)
-
-    @property
-    def active(self) -> Segment:
-        return self._segments[-1]
 
     @property
     def size(self) -> int:
@@ -166,17 +170,17 @@ class Log:
         try:
             if not self.has_changed:
                 self.touch()
-            segment = self._segments[-1]
+            segment = self.active
             if segment.should_roll(size, last_offset, max_timestamp, now_ms):
                 self.roll(self.end_offset, now_ms)
-                segment = self._segments[-1]
+                segment = self.active
             if epoch > self.epochs.latest:
                 self.epochs.assign(epoch, self.end_offset)
             segment.append(pieces, size, last_offset, max_timestamp, count)
         except OSError as error:
             self._note_failure(error)
             raise KafkaStorageError(f"cannot append to {self._directory}: {error}") from error
-        self.end_offset = self.producers.end_offset = last_offset + 1
+        self.end_offset = segment.next_offset
         if self._unflushed_since_ms is None:
             self._unflushed_since_ms = now_ms
 
@@ -195,7 +199,7 @@ class Log:
         if aborted is None:
             return
         try:
-            self._segments[-1].transactions.append(aborted)
+            self.active.transactions.append(aborted)
         except OSError as error:
             # The marker is in the log and readers would not know of it; recovery finds it again.
             self.go_offline(error)
@@ -210,7 +214,7 @@ class Log:
             return
         segment = Segment(self._disk, self._files, self._directory, base_offset, self.config)
         try:
-            self._files.get(segment.path(".log"), create=True)
+            segment.create()
             segment.activate(now_ms, self._jitter(min(self.config.segment_jitter_ms, self.config.segment_ms)))
             segment.preallocate()
             self.producers.end_offset = base_offset
@@ -221,6 +225,7 @@ class Log:
             raise
         self._segments.append(segment)
         self._base_offsets.append(base_offset)
+        self.active = segment
 
     def _undo_roll(self, segment: Segment) -> None:
         """The old segment goes on; what is left of the new one would end the log there at the next start."""
@@ -290,6 +295,7 @@ class Log:
         """Write indexes and producers, bring all to the device, and let go of every file."""
         try:
             if self._failure is None and not self.is_untouched:
+                self.producers.end_offset = self.end_offset
                 self._snapshots.take(self.producers)
                 self.active.deactivate()
                 if self.has_changed:
@@ -315,7 +321,7 @@ class Log:
         if offset >= upper_offset:
             return None
         try:
-            found = self._locate(offset)
+            found = locate(self._segments, self._base_offsets, offset)
             if found is None:
                 return None
             segment, batch = found
@@ -347,7 +353,7 @@ class Log:
     def aborted_in_read(self, offset: int, size: int) -> list[AbortedTransaction]:
         """The aborted transactions that a reader of so many bytes from an offset may meet, or a few more."""
         with self._reading:
-            found = self._locate(offset)
+            found = locate(self._segments, self._base_offsets, offset)
             if found is None:
                 return []
             segment, batch = found
@@ -363,17 +369,6 @@ class Log:
         """The first record with the largest timestamp."""
         with self._reading:
             return newest(self._segments)
-
-    def _locate(self, offset: int) -> tuple[Segment, FileRange] | None:
-        """The segment and place of the batch that holds an offset, or of the first one behind it."""
-        number = max(bisect_right(self._base_offsets, offset) - 1, 0)
-        while number < len(self._segments):
-            segment = self._segments[number]
-            batch = segment.find(offset)
-            if batch is not None:
-                return segment, batch
-            number += 1
-        return None
 
     # Cutting
 
@@ -427,7 +422,7 @@ class Log:
         while self._segments[-1].base_offset > offset:
             self._retire(self._segments.pop())
             self._base_offsets.pop()
-        segment = self.active
+        segment = self.active = self._segments[-1]
         segment.activate(now_ms, segment.roll_jitter_ms)
         segment.preallocate()
         segment.truncate(offset, now_ms)
@@ -444,11 +439,12 @@ class Log:
         while self._segments:
             self._retire(self._segments.pop())
         segment = Segment(self._disk, self._files, self._directory, offset, self.config)
-        self._files.get(segment.path(".log"), create=True)
+        segment.create()
         segment.activate(now_ms, 0)
         segment.preallocate()
         self._segments.append(segment)
         self._base_offsets = [offset]
+        self.active = segment
         self.settled_base = min(self.settled_base, offset)
         self.start_offset = self.end_offset = self.recovery_point = self.high_watermark = offset
         self.epochs.clear()

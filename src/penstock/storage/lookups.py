@@ -1,9 +1,20 @@
-"""Finding records by their time, segment by segment."""
+"""Finding records by offset or by time, segment by segment."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
 
 from penstock.storage.outcomes import FoundRecord
 from penstock.storage.segment import Segment
+from penstock.world.disk import FileRange
+
+
+def locate(segments: Sequence[Segment], base_offsets: Sequence[int], offset: int) -> tuple[Segment, FileRange] | None:
+    """The segment and place of the batch that holds an offset, or of the first one behind it."""
+    for number in range(max(bisect_right(base_offsets, offset) - 1, 0), len(segments)):
+        batch = segments[number].find(offset)
+        if batch is not None:
+            return segments[number], batch
+    return None
 
 
 def first_since(segments: Sequence[Segment], timestamp_ms: int, from_offset: int) -> FoundRecord | None:

@@ -32,15 +32,17 @@ class Loaded:
 
 
 class OpenFiles:
-    """Opens files when they are asked for and lets go of the one that was not used for longest.
+    """Opens files when they are asked for and lets go of the one that was opened first.
 
-    Letting go closes it, unless it is on its way to a client: a file closes itself when nobody holds it any more.
+    Letting go closes it, unless it is on its way to a client: a file closes itself when nobody holds it any more. One
+    that is in use is opened again at once, which costs less than to remember with every use who used what last.
     """
 
     def __init__(self, disk: Disk, limit: int = DEFAULT_LIMIT) -> None:
         self._disk = disk
         self._limit = limit
-        self._open: OrderedDict[str, File] = OrderedDict()
+        self._open: dict[str, File] = {}
+        self._holders: dict[str, Callable[[], None]] = {}
         self.indexes = Loaded(LOADED_INDEXES)
         self.windows = Loaded(READ_WINDOWS)
         self.lent = LentBuffers()
@@ -51,19 +53,29 @@ class OpenFiles:
 
     def get(self, path: str, *, create: bool = False) -> File:
         file = self._open.get(path)
-        if file is not None:
-            self._open.move_to_end(path)
-            return file
-        file = self._disk.open(path, create=create)
-        self._open[path] = file
-        if len(self._open) > self._limit:
-            self._open.popitem(last=False)
+        if file is None:
+            file = self._open[path] = self._disk.open(path, create=create)
+            if len(self._open) > self._limit:
+                self._let_go(next(iter(self._open)))
+        return file
+
+    def hold(self, path: str, let_go: Callable[[], None]) -> File:
+        """The same for one who keeps it at hand, and is told when to let go of it."""
+        file = self.get(path)
+        self._holders[path] = let_go
         return file
 
     def close(self, path: str) -> None:
-        self._open.pop(path, None)
+        self._let_go(path)
         self.indexes.drop(path)
         self.windows.drop(path)
 
     def close_all(self) -> None:
-        self._open.clear()
+        for path in list(self._open):
+            self._let_go(path)
+
+    def _let_go(self, path: str) -> None:
+        self._open.pop(path, None)
+        holder_lets_go = self._holders.pop(path, None)
+        if holder_lets_go is not None:
+            holder_lets_go()

@@ -95,6 +95,8 @@ class EndMarker:
 class Producers:
     """The producers of one log, by id, and its transactions that are open or not yet below the high watermark."""
 
+    __slots__ = ("_open", "_producers", "_unreplicated", "end_offset")
+
     def __init__(self) -> None:
         self._producers: dict[int, Producer] = {}
         self._open: dict[int, int] = {}

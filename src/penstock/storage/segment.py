@@ -3,25 +3,23 @@
 import logging
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import NamedTuple
 
 from penstock.model.buffers import Buffer
 from penstock.model.errors import KafkaStorageError
-from penstock.records.batch import HEADER_SIZE, LENGTH_OVERHEAD, MAGIC, BatchView
+from penstock.records.batch import HEADER_SIZE, BatchView
 from penstock.storage.formats import OFFSET_ENTRY, TIME_ENTRY, CorruptFile
 from penstock.storage.index_files import check_index_files, read_index, write_index
 from penstock.storage.indexes import NO_TIMESTAMP, OffsetIndex, OffsetPosition, TimeIndex, TimestampOffset
 from penstock.storage.log_config import LogConfig
 from penstock.storage.open_files import OpenFiles
 from penstock.storage.outcomes import FoundRecord
-from penstock.storage.read_window import EXTENT, ReadWindow, cut_from
+from penstock.storage.read_window import ReadWindow, cut_from
 from penstock.storage.transaction_index import TransactionIndex
+from penstock.storage.walking import BatchPlace, WrongEntry, find_batch, headers
 from penstock.world.disk import Disk, File, FileRange
 
 logger = logging.getLogger(__name__)
 
-FIRST_WINDOW_BYTES = 512
-SCAN_WINDOW_BYTES = 64 * 1024
 SHORT_READ_BYTES = 256 * 1024
 LONG_READ_BYTES = 1152 * 1024
 """The 1 MiB that clients ask for by default, and what may lie between an entry of the index and its beginning."""
@@ -32,17 +30,6 @@ NOT_KNOWN_TO_FIT = -(2**63) - 1
 SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
 
 
-class BatchPlace(NamedTuple):
-    """Where a batch lies in its segment, and what its header says."""
-
-    position: int
-    header: BatchView
-
-
-class _WrongEntry(Exception):
-    """An index entry that does not point at its batch."""
-
-
 class Segment:
     """Appends to the file and finds batches in it.
 
@@ -51,11 +38,12 @@ class Segment:
     """
 
     __slots__ = (
-        "_bytes_since_entry",
         "_config",
+        "_counted_from",
         "_directory",
         "_disk",
         "_ending",
+        "_file",
         "_files",
         "_first_timestamp",
         "_fits_until_ms",
@@ -95,7 +83,9 @@ class Segment:
         self._first_timestamp: int | None = None
         self._fits_until_ms = NOT_KNOWN_TO_FIT
         """A batch that is not younger has room in the indexes, and is no reason to roll by time."""
-        self._bytes_since_entry = 0
+        self._counted_from = 0
+        """The next entry of the indexes is due so many bytes behind this position."""
+        self._file: File | None = None
         self._window: ReadWindow | None = None
 
     def path(self, suffix: str) -> str:
@@ -107,7 +97,16 @@ class Segment:
 
     @property
     def file(self) -> File:
-        return self._files.get(self._log_path)
+        if self._file is None:
+            self._file = self._files.hold(self._log_path, self._let_go)
+        return self._file
+
+    def create(self) -> None:
+        """Make the file, if there is none."""
+        self._files.get(self._log_path, create=True)
+
+    def _let_go(self) -> None:
+        self._file = None
 
     @property
     def offset_index(self) -> OffsetIndex:
@@ -162,7 +161,7 @@ class Segment:
 
         On any failure the file has its old end again, or OSError says that it has not.
         """
-        file = self._files.get(self._log_path)
+        file = self._file or self.file
         try:
             written = file.append(pieces)
         except OSError:
@@ -182,13 +181,12 @@ class Segment:
         largest = self._largest or self.largest
         if max_timestamp > largest.timestamp_ms:
             largest = self._largest = TimestampOffset(max_timestamp, last_offset)
-        if self._bytes_since_entry > self._config.index_interval_bytes:
+        if self.size - self._counted_from > self._config.index_interval_bytes:
             self.offset_index.append(last_offset, self.size)
             self.time_index.append_if_larger(largest.timestamp_ms, largest.offset)
             if self._is_index_full():
                 self._fits_until_ms = NOT_KNOWN_TO_FIT
-            self._bytes_since_entry = 0
-        self._bytes_since_entry += size
+            self._counted_from = self.size
         self.size += size
         self.next_offset = last_offset + 1
 
@@ -226,10 +224,10 @@ class Segment:
         indexed_offset, position = (self._offset_index or self.offset_index).lookup(offset)
         if position > from_position:
             try:
-                return self._scan(offset, position, indexed_offset)
-            except (_WrongEntry, KafkaStorageError, OSError):
+                return find_batch(self.file, self.size, offset, position, indexed_offset)
+            except (WrongEntry, KafkaStorageError, OSError):
                 logger.warning("damaged index=%s offset=%d position=%d", self.path(".index"), indexed_offset, position)
-        return self._scan(offset, from_position, None)
+        return find_batch(self.file, self.size, offset, from_position)
 
     def read_warm(self, offset: int, max_bytes: int) -> Buffer | None:
         """What `find` leads to, already read; None unless it is warm, as the index says, and not too long."""
@@ -254,7 +252,7 @@ class Segment:
         if not 0 < size <= LONG_READ_BYTES:
             return None
         memory = self._files.lent.borrow(LONG_READ_BYTES) if size >= LENT_FROM else None
-        data = self._files.get(self._log_path).read_warm(position, size, memory)
+        data = self.file.read_warm(position, size, memory)
         if data is None or len(data) != size:
             return None
         return cut_from(memoryview(data), offset, max_bytes, indexed_offset)
@@ -277,7 +275,7 @@ class Segment:
         memory = None if before is None else before.give_up()
         if memory is None or len(memory) < size:
             memory = bytearray(size)
-        data = self._files.get(self._log_path).read_warm(position, size, memory)
+        data = self.file.read_warm(position, size, memory)
         if data is None or len(data) != size:
             return None
         self._window = ReadWindow(position, data, memory)
@@ -286,32 +284,6 @@ class Segment:
 
     def _forget_window(self) -> None:
         self._window = None
-
-    def _scan(self, offset: int, position: int, expected_last: int | None) -> FileRange | None:
-        """Walk batches until one reaches `offset`; the first must end as its index entry says."""
-        file, size = self._files.get(self._log_path), self.size
-        window, window_start, window_bytes = b"", position, FIRST_WINDOW_BYTES
-        while position < size:
-            relative = position - window_start
-            if relative + HEADER_SIZE > len(window):
-                window = file.read(position, min(window_bytes, size - position))
-                window_start, relative, window_bytes = position, 0, min(8 * window_bytes, SCAN_WINDOW_BYTES)
-                if len(window) < HEADER_SIZE:
-                    raise KafkaStorageError(f"{file.path} ends in the middle of a batch at {position}")
-            base_offset, length, magic, last_offset_delta = EXTENT.unpack_from(window, relative)
-            batch_size = length + LENGTH_OVERHEAD
-            if batch_size < HEADER_SIZE or position + batch_size > size or magic != MAGIC:
-                raise KafkaStorageError(f"{file.path} is damaged at {position}")
-            last_offset = base_offset + last_offset_delta
-            if expected_last is not None and last_offset != expected_last:
-                raise _WrongEntry
-            if last_offset >= offset:
-                return FileRange(file, position, batch_size)
-            expected_last = None
-            position += batch_size
-        if expected_last is not None:
-            raise _WrongEntry
-        return None
 
     def _headers_before(self, offset: int, from_position: int = 0) -> Iterator[BatchPlace]:
         """The headers from the last indexed batch before an offset on; an entry that is wrong is not followed."""
@@ -338,23 +310,7 @@ class Segment:
 
     def headers(self, position: int = 0) -> Iterator[BatchPlace]:
         """The headers of all batches from a batch boundary on."""
-        file = self.file
-        window, window_start = b"", position
-        # Mostly one of the first few is wanted; who reads on reads larger pieces.
-        window_bytes = FIRST_WINDOW_BYTES
-        while position < self.size:
-            relative = position - window_start
-            if relative + HEADER_SIZE > len(window):
-                window = file.read(position, min(window_bytes, self.size - position))
-                window_bytes = min(8 * window_bytes, SCAN_WINDOW_BYTES)
-                window_start, relative = position, 0
-                if len(window) < HEADER_SIZE:
-                    raise KafkaStorageError(f"{file.path} ends in the middle of a batch at {position}")
-            header = BatchView(window, relative)
-            if header.size < HEADER_SIZE or position + header.size > self.size or header.magic != MAGIC:
-                raise KafkaStorageError(f"{file.path} is damaged at {position}")
-            yield BatchPlace(position, header)
-            position += header.size
+        return headers(self.file, self.size, position)
 
     def read_batch(self, place: BatchPlace) -> BatchView:
         """A whole batch in memory."""
@@ -387,7 +343,7 @@ class Segment:
         if self.size == 0:
             self.created_ms = now_ms
             self._first_timestamp = None
-        self._bytes_since_entry = 0
+        self._counted_from = self.size
         self.load_largest()
 
     def activate(self, now_ms: int, roll_jitter_ms: int) -> None:
@@ -396,7 +352,7 @@ class Segment:
         self._fits_until_ms = NOT_KNOWN_TO_FIT
         self.created_ms = now_ms
         self.roll_jitter_ms = roll_jitter_ms
-        self._bytes_since_entry = 0
+        self._counted_from = self.size
 
     def preallocate(self) -> None:
         """Give the files of the indexes the size that they may grow to."""
@@ -452,9 +408,8 @@ class Segment:
         self._window = None
         self._largest = TimestampOffset(NO_TIMESTAMP, self.base_offset)
         self._first_timestamp = None
-        self._bytes_since_entry = 0
         self.transactions.clear()
-        self.size = 0
+        self.size = self._counted_from = 0
         self.next_offset = self.base_offset
 
     def files_to_sync(self) -> list[File]:

@@ -14,6 +14,7 @@ from penstock.model.errors import ErrorCode
 from penstock.protocol.messages.fetch import FetchResponse
 from penstock.records import build_batch
 from penstock.sim.loop import SimLoop
+from penstock.storage.log import Log
 from tests.logs import T0, append, end_transaction
 from tests.unit.broker.fetching import NAMES_ONLY, Client, Seen, Server, indexes, partitions_of, seen, size_of
 
@@ -231,17 +232,16 @@ def test_a_changed_high_watermark_is_told_when_the_time_is_up(server: Server, pl
 
 @SESSION
 def test_records_that_are_not_committed_wait_for_the_high_watermark(
-    server: Server, play: Scene, is_session: bool
+    server: Server, play: Scene, tries: dict[str, int], is_session: bool
 ) -> None:
     async def scene() -> None:
         partition = server.partition("t")
-        tries = count_tries(server)
         fetching = parked(Client(server), is_session, {0: 0})
-        before = tries()
+        before = tries.get("t-0", 0)
         append_uncommitted(partition)
         await asyncio.sleep(0.1)
         assert not fetching.done()
-        assert tries() == before
+        assert tries.get("t-0", 0) == before
         partition.log.raise_high_watermark(1)
         partition.notify(0)
         assert [one.high_watermark for one in seen(await fetching)] == [1]
@@ -259,17 +259,19 @@ def append_uncommitted(partition: Partition) -> None:
     partition.notify(100)
 
 
-def count_tries(server: Server) -> Callable[[], int]:
-    """How often the log of t-0 was asked for records."""
-    log, calls = server.partition("t").log, [0]
-    read = log.read
+@pytest.fixture(name="tries")
+def count_tries(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """How often the log of each partition was asked for records."""
+    calls: dict[str, int] = {}
+    read = Log.read
 
-    def counted(*arguments: Any, **settings: Any) -> Any:
-        calls[0] += 1
-        return read(*arguments, **settings)
+    def counted(log: Log, *arguments: Any, **settings: Any) -> Any:
+        name = Path(log.directory).name.rpartition("-")[0]
+        calls[name] = calls.get(name, 0) + 1
+        return read(log, *arguments, **settings)
 
-    log.read = counted  # type: ignore[method-assign]
-    return lambda: calls[0]
+    monkeypatch.setattr(Log, "read", counted)
+    return calls
 
 
 @SESSION
@@ -291,18 +293,20 @@ def test_the_end_of_a_transaction_makes_all_of_it_count(server: Server, play: Sc
 # Who is woken.
 
 
-def test_one_append_wakes_only_those_who_wait_for_its_partition(tmp_path: Path, play: Scene) -> None:
+def test_one_append_wakes_only_those_who_wait_for_its_partition(
+    tmp_path: Path, play: Scene, tries: dict[str, int]
+) -> None:
     async def scene() -> None:
         server = Server(tmp_path)
         server.add_topic("t", 50)
         fetches = [
             parked(Client(server), number % 2 == 0, {number % 50: 0}, max_wait_ms=60_000) for number in range(1_000)
         ]
-        tries = count_tries_of_all(server)
+        tries.clear()
         server.append("t", 7)
         await asyncio.sleep(1)
         assert [number for number, fetching in enumerate(fetches) if fetching.done()] == list(range(7, 1_000, 50))
-        assert tries() == {7: 20}
+        assert tries == {"t-7": 20}
         assert waiting(server) == 980
         server.delayed.close()
         await asyncio.sleep(1)
@@ -311,27 +315,13 @@ def test_one_append_wakes_only_those_who_wait_for_its_partition(tmp_path: Path, 
     play(scene())
 
 
-def count_tries_of_all(server: Server) -> Callable[[], dict[int, int]]:
-    """How often each log of t was asked for records."""
-    calls: dict[int, int] = {}
-    for index, partition in server.replicas.topics["t"].partitions.items():
-
-        def counted(*arguments: Any, index: int = index, read: Any = partition.log.read, **settings: Any) -> Any:
-            calls[index] = calls.get(index, 0) + 1
-            return read(*arguments, **settings)
-
-        partition.log.read = counted  # type: ignore[method-assign]
-    return lambda: dict(calls)
-
-
-def test_several_batches_of_one_request_wake_a_fetch_once(server: Server, play: Scene) -> None:
+def test_several_batches_of_one_request_wake_a_fetch_once(server: Server, play: Scene, tries: dict[str, int]) -> None:
     async def scene() -> None:
-        tries = count_tries(server)
         fetching = parked(Client(server), True, {0: 0})
-        before = tries()
+        before = tries.get("t-0", 0)
         size = sum(server.append("t") for _ in range(5))
         assert [one.size for one in seen(await fetching)] == [size]
-        assert tries() == before + 1
+        assert tries["t-0"] == before + 1
 
     play(scene())
 
@@ -463,14 +453,16 @@ def test_a_broker_that_stops_answers_all_who_wait(server: Server, play: Scene) -
     play(scene())
 
 
-def test_a_fault_of_ours_reaches_the_one_who_waits_and_not_the_producer(server: Server, play: Scene) -> None:
+def test_a_fault_of_ours_reaches_the_one_who_waits_and_not_the_producer(
+    server: Server, play: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def scene() -> None:
         fetching = parked(Client(server), False, {0: 0})
 
         def fail(*_: Any, **__: Any) -> Any:
             raise ZeroDivisionError
 
-        server.partition("t").log.read = fail  # type: ignore[method-assign]
+        monkeypatch.setattr(Log, "read", fail)
         server.append("t")
         with pytest.raises(ZeroDivisionError):
             await fetching

@@ -1,6 +1,7 @@
 """Both stencils, the compiled one and its pure twin, cut and fill alike, whatever comes in."""
 
 import random
+import weakref
 from struct import pack
 from typing import Any
 
@@ -121,3 +122,31 @@ def test_a_reply_is_what_its_parts_are(twin: Any) -> None:
     for kind in (bytes, bytearray, memoryview):
         assert stencil.with_records(frame, 1, 2, 3, kind(records)) == pack(">i", len(whole)) + whole
     records.append(0)  # No view of it is left.
+
+
+class Slotted:
+    __slots__ = ("__weakref__", "field", "unset")
+
+    field: object
+
+
+@TWINS
+def test_memory_is_asked_for_whatever_lies_there(twin: Any) -> None:
+    one, other = Slotted(), Slotted()
+    one.field = (other, 2**80)
+    twin.Memory().prefetch()
+    memory = twin.Memory(one, other, "text", (), 7, *range(20))
+    memory.prefetch()
+    del one, other
+    memory.prefetch()
+
+
+def test_what_memory_is_read_lives_on() -> None:
+    one = Slotted()
+    alive = weakref.ref(one)
+    memory = _stencils.Memory(one)
+    del one
+    assert alive() is not None
+    memory.prefetch()
+    del memory
+    assert alive() is None

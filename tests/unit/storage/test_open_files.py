@@ -17,18 +17,47 @@ LIMIT = 8
 SMALL = LogConfig(segment_bytes=100, max_index_bytes=240)
 
 
-def test_the_file_that_was_not_used_for_longest_is_let_go(tmp_path: Path) -> None:
+def test_the_file_that_was_opened_first_is_let_go(tmp_path: Path) -> None:
     disk = CountingDisk()
     files = OpenFiles(disk, limit=2)
-    for name in ("a", "b", "a", "c"):
-        files.get(f"{tmp_path}/{name}", create=True)
-    disk.files_open = 0
-    files.get(f"{tmp_path}/a")
-    files.get(f"{tmp_path}/c")
-    assert disk.files_open == 0
-    files.get(f"{tmp_path}/b")
-    assert disk.files_open == 0
+    kept = [files.get(f"{tmp_path}/{name}", create=True) for name in ("a", "b", "c")]
     assert len(files) == 2
+    assert [files.get(f"{tmp_path}/{name}") is file for name, file in zip("cb", reversed(kept))] == [True, True]
+    assert files.get(f"{tmp_path}/a") is not kept[0]
+    assert disk.files_open == 4
+    kept.clear()
+    assert disk.files_open == 2
+
+
+def test_who_holds_a_file_is_told_to_let_go_of_it(tmp_path: Path) -> None:
+    files = OpenFiles(CountingDisk(), limit=2)
+    told: list[str] = []
+    for name in ("a", "b", "c", "d"):
+        (tmp_path / name).touch()
+    for name in ("a", "b"):
+        files.hold(f"{tmp_path}/{name}", lambda name=name: told.append(name))  # type: ignore[misc]
+    files.get(f"{tmp_path}/c")
+    assert told == ["a"]
+    files.close(f"{tmp_path}/b")
+    assert told == ["a", "b"]
+    files.close(f"{tmp_path}/b")
+    files.get(f"{tmp_path}/d")
+    files.close_all()
+    assert told == ["a", "b"]
+
+
+def test_a_log_whose_file_was_let_go_goes_on(tmp_path: Path) -> None:
+    disk = CountingDisk()
+    files = OpenFiles(disk, limit=1)
+    logs = [opened(tmp_path / f"t-{number}", disk=disk, files=files) for number in range(3)]
+    for number in range(12):
+        append(logs[number % 3], b"%d" % number)
+        assert disk.files_open == 1
+    for index, log in enumerate(logs):
+        assert [value for _, value in read_all(log)] == [b"%d" % number for number in range(index, 12, 3)]
+    for log in logs:
+        log.close()
+    assert disk.files_open == 0
 
 
 def test_a_log_of_many_segments_keeps_within_the_limit(tmp_path: Path) -> None:

@@ -212,7 +212,7 @@ class Cleaner:
         order = self._order
         target = Segment(self._disk, self._files, order.directory, sources[0].base_offset, order.config, order.ending)
         target.remove()
-        self._files.get(target.path(".log"), create=True)
+        target.create()
         target.reset_indexes()
         before = len(rules.transactions.kept_aborts)
         for source, following in zip(sources, [*sources[1:], None]):
