@@ -1,4 +1,4 @@
-"""The whole broker under load: `python -m benchmarks.broker [--json FILE] [--plot FILE] [--rounds 9] [--only ...]`.
+"""The whole broker under load: `python -m benchmarks.broker [--json FILE] [--plot FILE] [--rounds 15] [--only ...]`.
 
 CPU time is the broker's own, rounds are interleaved, figures are medians with quartiles. Ends with 1 when a figure is
 beyond what is allowed.
@@ -24,7 +24,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, help="also write the figures here")
     parser.add_argument("--plot", type=Path, help="also draw them here, as SVG")
-    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--only", help=f"some of {','.join(PARTS)}", default=",".join(PARTS))
     arguments = parser.parse_args()
     parts = arguments.only.split(",")
