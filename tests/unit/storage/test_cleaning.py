@@ -1,5 +1,6 @@
 """Cleaning, beside what the golden logs show: transactions across segments, passes, damage, logs that change."""
 
+import errno
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from penstock.storage.open_files import OpenFiles
 from penstock.storage.producers import Origin
 from penstock.storage.retention import apply_retention
 from penstock.world.real_disk import RealDisk
-from tests.logs import T0, batches_from, end_transaction, opened
+from tests.logs import T0, CountingDisk, batches_from, end_transaction, opened
 
 CONFIG = LogConfig(segment_bytes=10_000, index_interval_bytes=100, max_index_bytes=2_400, is_compacted=True)
 ENDING = ".aa.cleaned"
@@ -243,3 +244,22 @@ def test_an_order_and_its_outcome_survive_the_way_to_a_worker(tmp_path: Path) ->
         assert swap.take_over()
         swap.settle()
     assert log.records() == [(3, "a", "3")]
+
+
+def test_a_cleaning_that_fails_leaves_no_file_open(tmp_path: Path) -> None:
+    log = Compacted(tmp_path)
+    for number in range(3):
+        log.append(("a", str(number)))
+        log.roll()
+    disk = CountingDisk()
+    seen_open: list[int] = []
+
+    def fail_after_a_write(_: int) -> None:
+        seen_open.append(disk.files_open)
+        if any(path.stat().st_size for path in Path(log.log.directory).glob(f"*.log{ENDING}")):
+            raise OSError(errno.ENOSPC, "no space left")
+
+    with pytest.raises(OSError, match="no space left"):
+        Cleaner(disk, log.order(), fail_after_a_write).clean()
+    assert seen_open[-1] > 0
+    assert disk.files_open == 0

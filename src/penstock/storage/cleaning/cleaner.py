@@ -126,8 +126,7 @@ class Cleaner:
             groups = [self._clean_group(group, rules) for group in self._grouped(sources)]
             return Cleaned(groups, end_offset, len(self._offsets), self._counts)
         finally:
-            for segment in self._segments:
-                segment.close()
+            self._files.close_all()
 
     def _rules(self) -> Filter:
         order = self._order
