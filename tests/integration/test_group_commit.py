@@ -29,7 +29,7 @@ COORDINATOR_PARTITIONS = 50
 TRANSACTION = 1
 IMPLICIT_ADD = 12
 """The version of Produce that makes its partitions part of the transaction."""
-SHORT_TIMEOUT_MS = 1_000
+SHORT_TIMEOUT_MS = 3_000
 SETTINGS = ("transaction.abort.timed.out.transaction.cleanup.interval.ms=100",)
 
 

@@ -180,7 +180,7 @@ class Log:
         except OSError as error:
             self._note_failure(error)
             raise KafkaStorageError(f"cannot append to {self._directory}: {error}") from error
-        self.end_offset = segment.next_offset
+        self.end_offset = self.producers.end_offset = segment.next_offset
         if self._unflushed_since_ms is None:
             self._unflushed_since_ms = now_ms
 
@@ -295,7 +295,6 @@ class Log:
         """Write indexes and producers, bring all to the device, and let go of every file."""
         try:
             if self._failure is None and not self.is_untouched:
-                self.producers.end_offset = self.end_offset
                 self._snapshots.take(self.producers)
                 self.active.deactivate()
                 if self.has_changed:
