@@ -89,7 +89,7 @@ class Dispatcher:
             # Bytes after the message are ignored, as Apache does: librdkafka sends some after a MetadataRequest.
             message, _ = lane.decode(frame, position, len(frame))
         except BAD_BYTES as error:
-            raise CloseConnection(str(error)) from error
+            raise CloseConnection(_reason(error)) from error
         request = Request(header.api_version, header.client_id, connection.peer, self._broker, self._routes)
         if refusal is not None:
             assert familiar is not None
@@ -153,3 +153,8 @@ def _unsupported(header: RequestHeader, route: Route | None) -> Reply:
     versions = ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=route.versions[0], max_version=route.versions[-1])
     response = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[versions])
     return [_response_header(header.correlation_id), *encode(response, 0)]
+
+
+def _reason(error: Exception) -> str:
+    """For the log; Python's own words about missing bytes would tell an operator nothing."""
+    return "the request ends too early" if isinstance(error, (StructError, IndexError)) else str(error)

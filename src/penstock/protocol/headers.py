@@ -32,8 +32,10 @@ def decode_request_header(frame: Buffer) -> RequestHeader:
             raise MalformedMessage("the client id is longer than its frame")
         # The client id's length keeps its two bytes in every version: a broker reads it before it knows the version.
         client_id = None if length < 0 else str(frame[10:body], "utf-8")
-    except (StructError, UnicodeDecodeError) as error:
-        raise MalformedMessage(f"request header: {error}") from error
+    except StructError as error:
+        raise MalformedMessage("the request's header is cut off") from error
+    except UnicodeDecodeError as error:
+        raise MalformedMessage(f"the client id is no text: {error}") from error
     return RequestHeader(api_key, api_version, correlation_id, client_id, body)
 
 
