@@ -185,7 +185,12 @@ class CompactedModel:
         if left is None:
             return self.may_hold(batch, found, horizon_ms)
         is_certain = self.under_way.most[batch].offsets <= found | set(range(self.start)) and found <= left.offsets
-        return is_certain and (not found or horizon_ms == left.horizon_ms)
+        horizons = {left.horizon_ms}
+        rows = dict(batch.numbered())
+        if not any(rows[offset][1] is None for offset in left.offsets if offset >= self.start):
+            # A tombstone below the start sets a horizon, unless an earlier pass took it: nobody looks there.
+            horizons.add(batch.horizon_ms)
+        return is_certain and (not found or horizon_ms in horizons)
 
     # Reading
 
