@@ -36,5 +36,7 @@ class Flushing:
                 return False
             log.fail_flush(error)
             raise KafkaStorageError(f"cannot flush {log.directory}: {error}") from error
+        if log.successor is not None:
+            return False
         log.end_flush(due)
-        return log.successor is None
+        return True

@@ -95,13 +95,12 @@ class ClassicGroups:
             if len(group.members) > self._settings.max_size:
                 self._rebalance.prepare(group, "the group is over its maximum size", now_ms)
 
-    def adopt(self, group: Group, now_ms: int, *, needs_rebalance: bool) -> None:
+    def adopt(self, group: Group, now_ms: int) -> None:
         """Take over a group that was not classic before; its record is written, and it knows more than that says."""
         self._groups[group.group_id] = group
         for member in group.members.values():
             self._rebalance.restart_session(group, member, now_ms)
-        if needs_rebalance:
-            self._rebalance.prepare(group, "its members are all of the classic protocol now", now_ms)
+        self._rebalance.prepare(group, "its members are all of the classic protocol now", now_ms)
 
     def abandon(self, group_id: str) -> None:
         """A group could not begin to exist after all."""

@@ -277,9 +277,8 @@ class GroupMachine:
         for one in records:
             self._counts.consumer_rebalances += isinstance(one.key, ConsumerGroupMetadataKey) and one.value is not None
         self.outbox.write(records)
-        for downgrade in self.consumer.take_downgrades():
-            adopt = partial(self.classic.adopt, downgrade.group, needs_rebalance=downgrade.needs_rebalance)
-            self.outbox.then.append(adopt)
+        for group in self.consumer.take_downgrades():
+            self.outbox.then.append(partial(self.classic.adopt, group))
 
     def _has_group(self, group_id: str) -> bool:
         return self.classic.find(group_id) is not None or group_id in self.consumer.groups

@@ -270,6 +270,8 @@ class Log:
         return FlushDue((self._directory, *parent), files, self._base_offsets[0], self.end_offset)
 
     def end_flush(self, flushed: FlushDue) -> None:
+        """Not where another flush has failed meanwhile: the kernel tells of lost pages once, and not to this one."""
+        self._refuse_if_failed()
         self.recovery_point = max(self.recovery_point, min(flushed.end_offset, self.end_offset))
         self.settled_base = flushed.first_offset
         self.is_new = False

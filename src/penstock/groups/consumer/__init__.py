@@ -1,14 +1,12 @@
 """Consumer groups of the next generation, whose assignments the coordinator makes (KIP-848).
 
 `ConsumerGroups` is all of them, `ConsumerGroup` is one, `ConsumerGroupSettings` is what they are told; `Client` and
-`Committer` say who asks, `ConsumerTimer` is the type of their keys among the coordinator's timers, and `Downgrade` is a
-classic group that takes the place of one.
+`Committer` say who asks, and `ConsumerTimer` is the type of their keys among the coordinator's timers.
 """
 
 from penstock.groups.consumer.commits import Committer
 from penstock.groups.consumer.group import ConsumerGroup, GroupState
 from penstock.groups.consumer.groups import ConsumerGroups
-from penstock.groups.consumer.migration import Downgrade
 from penstock.groups.consumer.settings import ConsumerGroupSettings, Interval, MigrationPolicy
 from penstock.groups.consumer.surroundings import Client, ConsumerTimer
 
@@ -19,7 +17,6 @@ __all__ = [
     "ConsumerGroupSettings",
     "ConsumerGroups",
     "ConsumerTimer",
-    "Downgrade",
     "GroupState",
     "Interval",
     "MigrationPolicy",

@@ -209,11 +209,7 @@ def _downgraded(
     """The last member of the new protocol comes back with the classic one, and the group goes back with it."""
     is_stale = group.assignment_epoch < news.epoch
     member = news.member if is_stale else news.reconcile(last_target(group, news.member), owned)
-    # Others that wait for what it had, or have not given up what it gets, would never hear of it.
-    others = [one for one in group.members.values() if one.uses_classic_protocol]
-    is_settled = all(one.is_reconciled_to(group.assignment_epoch) for one in others)
-    needs_rebalance = is_stale or not is_settled
-    made, downgrading = downgrade(group, (), around.image(), now_ms, joining=member, needs_rebalance=needs_rebalance)
+    made, downgrading = downgrade(group, (), around.image(), now_ms, joining=member)
     around.downgrades.append(made)
     reply = _joined(member.member_id, generation=member.epoch, protocol=next(iter(member.classic_protocols)))
     return Decision([*records, *news.records, *downgrading], reply)

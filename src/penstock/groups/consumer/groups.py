@@ -20,7 +20,7 @@ from penstock.groups.consumer.member import (
     MemberState,
     nothing,
 )
-from penstock.groups.consumer.migration import Downgrade, check_upgrade, upgrade
+from penstock.groups.consumer.migration import check_upgrade, upgrade
 from penstock.groups.consumer.refusals import Refusal, group_not_found, not_a_consumer_group
 from penstock.groups.consumer.regexes import Resolution
 from penstock.groups.consumer.replay import replay
@@ -112,7 +112,7 @@ class ConsumerGroups:
             return Decision((), [ErrorCode.UNKNOWN_MEMBER_ID] * len(leaving))
         return classic_members.leave(self._around, group, leaving, now_ms)
 
-    def take_downgrades(self) -> list[Downgrade]:
+    def take_downgrades(self) -> list[Group]:
         """Classic groups that take the place of consumer groups with the records of the last decision.
 
         Their record keeps one protocol of each member, they know all: put them into their place when it is applied.

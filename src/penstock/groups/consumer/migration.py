@@ -1,7 +1,6 @@
 """From a classic group to a consumer group and back, while its members stay (`group.consumer.migration.policy`)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from penstock.coordination.decision import Record
 from penstock.groups.consumer.group import ConsumerGroup
@@ -33,15 +32,6 @@ from penstock.protocol.messages.consumer_protocol import (
     decode_subscription,
     encode_assignment,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Downgrade:
-    """A classic group that takes a consumer group's place when the records that say so are written."""
-
-    group: Group
-    needs_rebalance: bool
-    """Whether its members are to join again, because they have not all what they should."""
 
 
 def check_upgrade(classic: Group, settings: ConsumerGroupSettings) -> None:
@@ -99,9 +89,11 @@ def downgrade(
     now_ms: int,
     *,
     joining: ConsumerGroupMember | None = None,
-    needs_rebalance: bool = True,
-) -> tuple[Downgrade, list[Record]]:
-    """The classic group of those who stay; `joining` takes the place of the last member of the new protocol."""
+) -> tuple[Group, list[Record]]:
+    """The classic group of those who stay; `joining` takes the place of the last member of the new protocol.
+
+    It must rebalance, if only to find a leader: so far none of them led, and none looks for new topics.
+    """
     gone = {member.member_id for member in leaving}
     predecessor = None if joining is None else group.static_member(joining.instance_id)
     classic = Group(group.group_id)
@@ -121,12 +113,11 @@ def downgrade(
     for one in classic.members.values():
         one.assignment = assignment_bytes(targets[one.member_id], one.protocols[classic.protocol_name], image)
     renamed = {predecessor.member_id: joining.member_id} if joining is not None and predecessor is not None else {}
-    if needs_rebalance:
-        # Another coordinator knows nothing of the rebalance: to it, members that have not begun it must be of the past.
-        classic.generation += 1
+    # Another coordinator knows nothing of the rebalance: to it, members that have not begun it must be of the past.
+    classic.generation += 1
     records = [*group_tombstones(group, renamed), metadata_record(classic)]
     classic.generation = group.epoch
-    return Downgrade(classic, needs_rebalance), records
+    return classic, records
 
 
 def assignment_bytes(partitions: Mapping[bytes, Sequence[int]], subscription: bytes, image: Image) -> bytes:

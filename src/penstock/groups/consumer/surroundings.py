@@ -6,7 +6,6 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from penstock.coordination.timers import Timers
-from penstock.groups.consumer.migration import Downgrade
 from penstock.groups.consumer.regexes import Resolution
 from penstock.groups.consumer.settings import ConsumerGroupSettings
 from penstock.groups.consumer.topics import TopicHashes
@@ -59,7 +58,7 @@ class Surroundings:
     """By group, regular expressions that are being matched."""
     told_to_join: dict[ConsumerTimer, None] = field(default_factory=dict)
     """Classic members that have been told to join again and have not, by the timer that ends their time for it."""
-    downgrades: list[Downgrade] = field(default_factory=list)
+    downgrades: list[Group] = field(default_factory=list)
     """Classic groups that come to be with the records of the last decision."""
 
     def new_member_id(self) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from penstock.coordination.decision import Record
 from penstock.coordination.timers import Timers
-from penstock.groups.consumer import Client, ConsumerGroup, ConsumerGroups, ConsumerGroupSettings, Downgrade
+from penstock.groups.consumer import Client, ConsumerGroup, ConsumerGroups, ConsumerGroupSettings
 from penstock.groups.consumer.group import Tally
 from penstock.groups.group import Group
 from penstock.groups.group_records import group_from
@@ -36,7 +36,7 @@ class Coordinator:
         self.log: list[tuple[bytes, bytes | None]] = []
         self.written: list[Record] = []
         """By the last operation."""
-        self.downgrades: list[Downgrade] = []
+        self.downgrades: list[Group] = []
         """By the last operation."""
         self._ids = 0
         self._topics = 0
@@ -130,7 +130,7 @@ class Coordinator:
             self.apply(key, value)
         self.downgrades = self.groups.take_downgrades()
         for downgrade in self.downgrades:
-            self.classic[downgrade.group.group_id] = downgrade.group
+            self.classic[downgrade.group_id] = downgrade
 
     def apply(self, key: bytes, value: bytes | None) -> None:
         record = decode(key, value)
