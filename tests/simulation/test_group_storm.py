@@ -42,6 +42,12 @@ def test_groups_survive_crashes_and_leave_the_same_trace_in_another_process(firs
     assert json.loads(again.stdout) == digests
 
 
+@pytest.mark.parametrize("seed", [1334710800, 3888049220])
+def test_groups_that_go_back_and_forth_between_the_protocols_come_to_rest(seed: int) -> None:
+    """Once they had no leader to look for new topics, once a member was fenced by a timer of the time before."""
+    run_group_storm(seed)
+
+
 def complaint(seeds: range = range(10)) -> str:
     """What the first seed that fails is failed for."""
     for seed in seeds:

@@ -278,7 +278,11 @@ class GroupMachine:
             self._counts.consumer_rebalances += isinstance(one.key, ConsumerGroupMetadataKey) and one.value is not None
         self.outbox.write(records)
         for group in self.consumer.take_downgrades():
-            self.outbox.then.append(partial(self.classic.adopt, group))
+            self.outbox.then.append(partial(self._go_back, group))
+
+    def _go_back(self, group: Group, now_ms: int) -> None:
+        self.consumer.forget_timers(group)
+        self.classic.adopt(group, now_ms)
 
     def _has_group(self, group_id: str) -> bool:
         return self.classic.find(group_id) is not None or group_id in self.consumer.groups

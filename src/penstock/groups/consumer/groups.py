@@ -120,6 +120,14 @@ class ConsumerGroups:
         downgrades, self._around.downgrades = self._around.downgrades, []
         return downgrades
 
+    def forget_timers(self, group: Group) -> None:
+        """What members of a group were given time for is of the past when it has become classic."""
+        for member_id in group.members:
+            for kind in TimerKind:
+                timer = ConsumerTimer(group.group_id, kind, member_id)
+                self._around.timers.cancel(timer)
+                self._around.told_to_join.pop(timer, None)
+
     def describe(self, group_id: str, now_ms: int) -> DescribedGroup:
         """Nothing of it depends on the time."""
         try:

@@ -23,7 +23,7 @@ class TimerKind(Enum):
 
 
 class ConsumerTimer(NamedTuple):
-    """None is ever cancelled: who comes up looks at what has become of its member."""
+    """Hardly one is cancelled: who comes up looks at what has become of its member."""
 
     group_id: str
     kind: TimerKind
