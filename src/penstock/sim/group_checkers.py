@@ -142,6 +142,8 @@ class Books:
     offsets: OffsetBook = field(default_factory=OffsetBook)
     ownership: Ownership = field(default_factory=Ownership)
     generations: Generations = field(default_factory=Generations)
+    broker_since_s: float = 0.0
+    """When the broker was started last."""
     calm_since_s: float = inf
     """From when on nothing goes wrong any more, so that whoever waits must be answered."""
     stale_commits: int = 0

@@ -126,6 +126,8 @@ class _Scenario:
         await self._settle(connector)
 
     def _start_broker(self) -> None:
+        for group in self.groups:
+            group.books.broker_since_s = self._simulation.loop.time()
         self._simulation.start(BROKER, lambda world: _serve(world, self._flush_messages))
 
     # Members
