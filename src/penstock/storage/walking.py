@@ -32,10 +32,8 @@ def find_batch(
     while position < size:
         relative = position - window_start
         if relative + HEADER_SIZE > len(window):
-            window = file.read(position, min(window_bytes, size - position))
+            window = _read_window(file, size, position, window_bytes)
             window_start, relative, window_bytes = position, 0, min(8 * window_bytes, SCAN_WINDOW_BYTES)
-            if len(window) < HEADER_SIZE:
-                raise KafkaStorageError(f"{file.path} ends in the middle of a batch at {position}")
         base_offset, length, magic, last_offset_delta = EXTENT.unpack_from(window, relative)
         batch_size = length + LENGTH_OVERHEAD
         if batch_size < HEADER_SIZE or position + batch_size > size or magic != MAGIC:
@@ -58,12 +56,17 @@ def headers(file: File, size: int, position: int = 0) -> Iterator[BatchPlace]:
     while position < size:
         relative = position - window_start
         if relative + HEADER_SIZE > len(window):
-            window = file.read(position, min(window_bytes, size - position))
+            window = _read_window(file, size, position, window_bytes)
             window_start, relative, window_bytes = position, 0, min(8 * window_bytes, SCAN_WINDOW_BYTES)
-            if len(window) < HEADER_SIZE:
-                raise KafkaStorageError(f"{file.path} ends in the middle of a batch at {position}")
         header = BatchView(window, relative)
         if header.size < HEADER_SIZE or position + header.size > size or header.magic != MAGIC:
             raise KafkaStorageError(f"{file.path} is damaged at {position}")
         yield BatchPlace(position, header)
         position += header.size
+
+
+def _read_window(file: File, size: int, position: int, wanted: int) -> bytes:
+    window = file.read(position, min(wanted, size - position))
+    if len(window) < HEADER_SIZE:
+        raise KafkaStorageError(f"{file.path} ends in the middle of a batch at {position}")
+    return window

@@ -73,6 +73,18 @@ def test_flushes_that_end_in_another_order_do_not_go_back(tmp_path: Path) -> Non
     assert log.recovery_point == 2
 
 
+def test_a_flush_beside_one_that_fails_does_not_count(tmp_path: Path) -> None:
+    """A sync that fails is told of once: another one that covers the same pages passes."""
+    log = opened(tmp_path / "t-0", LogConfig())
+    append(log, b"v")
+    first, second = log.begin_flush(), log.begin_flush()
+    log.fail_flush(OSError(errno.EIO, "the device is gone"))
+    for due in (second, first):
+        with pytest.raises(KafkaStorageError, match="the device is gone"):
+            log.end_flush(due)
+    assert log.recovery_point == 0
+
+
 def test_a_flush_syncs_every_segment_since_the_last_with_indexes_and_snapshots(tmp_path: Path) -> None:
     disk = CountingDisk()
     log = opened(tmp_path / "t-0", SMALL, disk=disk)
