@@ -3,14 +3,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-KERNEL := $(wildcard src/penstock/records/*.pyx src/penstock/records/*.pxd src/penstock/records/*.h src/penstock/broker/*.pyx src/penstock/client/producer/*.pyx)
+KERNEL := $(wildcard src/levada/records/*.pyx src/levada/records/*.pxd src/levada/records/*.h src/levada/broker/*.pyx src/levada/client/producer/*.pyx)
 
 .PHONY: install demo tour test lint fmt sim soak fuzz bench interop docs clean
 
 install: $(STAMP)
 
 $(STAMP): pyproject.toml setup.py requirements/dev.lock $(KERNEL)
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Penstock needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Levada needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/dev.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
@@ -28,18 +28,18 @@ test: $(STAMP)
 	$(BIN)/python -m tests.run
 
 sim: $(STAMP)
-	$(BIN)/python -m penstock.sim --count $(or $(SEEDS),200)
-	$(BIN)/python -m penstock.sim --scenario groups --count $(or $(SEEDS),50)
-	$(BIN)/python -m penstock.sim --scenario transactions --count $(or $(SEEDS),50)
-	$(BIN)/python -m penstock.sim --scenario clients --count $(or $(SEEDS),50)
+	$(BIN)/python -m levada.sim --count $(or $(SEEDS),200)
+	$(BIN)/python -m levada.sim --scenario groups --count $(or $(SEEDS),50)
+	$(BIN)/python -m levada.sim --scenario transactions --count $(or $(SEEDS),50)
+	$(BIN)/python -m levada.sim --scenario clients --count $(or $(SEEDS),50)
 
 soak: $(STAMP)
-	$(BIN)/python -m penstock.sim --count $(or $(SEEDS),2000)
-	$(BIN)/python -m penstock.sim --scenario metadata-storm --count $(or $(SEEDS),300)
-	$(BIN)/python -m penstock.sim --scenario groups --count $(or $(SEEDS),1000)
-	$(BIN)/python -m penstock.sim --scenario transactions --count $(or $(SEEDS),1000)
-	$(BIN)/python -m penstock.sim --scenario clients --count $(or $(SEEDS),1000)
-	PENSTOCK_SOAK=1 $(BIN)/python -m pytest -q tests/chaos tests/spark tests/property/test_log_model.py tests/property/test_compacted_log_model.py tests/property/test_log_damage.py tests/property/test_transactions.py tests/simulation/test_cleaning_kills.py tests/simulation/test_moving_replicas.py
+	$(BIN)/python -m levada.sim --count $(or $(SEEDS),2000)
+	$(BIN)/python -m levada.sim --scenario metadata-storm --count $(or $(SEEDS),300)
+	$(BIN)/python -m levada.sim --scenario groups --count $(or $(SEEDS),1000)
+	$(BIN)/python -m levada.sim --scenario transactions --count $(or $(SEEDS),1000)
+	$(BIN)/python -m levada.sim --scenario clients --count $(or $(SEEDS),1000)
+	LEVADA_SOAK=1 $(BIN)/python -m pytest -q tests/chaos tests/spark tests/property/test_log_model.py tests/property/test_compacted_log_model.py tests/property/test_log_damage.py tests/property/test_transactions.py tests/simulation/test_cleaning_kills.py tests/simulation/test_moving_replicas.py
 
 fuzz: $(STAMP)
 	$(BIN)/python -m tests.fuzz.fuzz $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED))
@@ -75,5 +75,5 @@ fmt: $(STAMP)
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) build src/*.egg-info src/penstock/records/_*.c src/penstock/records/*.so src/penstock/broker/_*.c src/penstock/broker/*.so src/penstock/client/producer/_*.c src/penstock/client/producer/*.so .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis penstock-data
+	rm -rf $(VENV) build src/*.egg-info src/levada/records/_*.c src/levada/records/*.so src/levada/broker/_*.c src/levada/broker/*.so src/levada/client/producer/_*.c src/levada/client/producer/*.so .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis levada-data
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

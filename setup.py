@@ -2,12 +2,12 @@
 
 from setuptools import Extension, setup
 
-RECORDS = "src/penstock/records"
+RECORDS = "src/levada/records"
 
 setup(
     ext_modules=[
         Extension(
-            f"penstock.records.{name}",
+            f"levada.records.{name}",
             [f"{RECORDS}/{name}.pyx"],
             depends=[f"{RECORDS}/_layout.pxd", f"{RECORDS}/crc32c_x86.h"],
             extra_compile_args=["-O3"],
@@ -17,8 +17,8 @@ setup(
     ]
     + [
         Extension(
-            f"penstock.{package}.{name}",
-            [f"src/penstock/{package.replace('.', '/')}/{name}.pyx"],
+            f"levada.{package}.{name}",
+            [f"src/levada/{package.replace('.', '/')}/{name}.pyx"],
             extra_compile_args=["-O3"],
             optional=True,
         )

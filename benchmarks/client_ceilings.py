@@ -11,7 +11,7 @@ from itertools import zip_longest
 from benchmarks.client_contenders import BATCH_BYTES, PARTITION_FETCH_BYTES, WAIT_SECONDS, Reading, Rounds, Settings
 from benchmarks.load import Connection
 from benchmarks.wire import INT32, TIMESTAMP_MS, fetch_template, fetched_records, produce_template
-from penstock.records import build_batch, extents
+from levada.records import build_batch, extents
 
 IN_FLIGHT = 5
 RECEIVE_BYTES = 4 << 20

@@ -13,8 +13,8 @@ from confluent_kafka import Consumer as ConfluentConsumer
 from confluent_kafka import Producer as ConfluentProducer
 from confluent_kafka import TopicPartition as ConfluentPartition
 
-from penstock import Consumer, Producer, aio
-from penstock.client.types import TopicPartition
+from levada import Consumer, Producer, aio
+from levada.client.types import TopicPartition
 
 LINGER_MS = 5
 BATCH_BYTES = 1_000_000

@@ -20,8 +20,8 @@ from benchmarks.client_ceilings import BareFetch, BareProduce
 from benchmarks.client_contenders import CONTENDERS, Contender, Settings
 from benchmarks.figures import Check, spread
 from benchmarks.servers import broker_command, running
-from penstock import Admin
-from penstock.client.admin import NewTopic
+from levada import Admin
+from levada.client.admin import NewTopic
 
 HOST = "127.0.0.1"
 SIZES = (100, 1_024)
@@ -58,7 +58,7 @@ def main() -> int:
     parser.add_argument("--only", choices=sorted(WANTED), help="one pair instead of all")
     arguments = parser.parse_args()
     pairs = {arguments.only: WANTED[arguments.only]} if arguments.only else WANTED
-    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as directory:
+    with tempfile.TemporaryDirectory(prefix="levada-bench-") as directory:
         command = broker_command(Path(directory) / "data", "log.retention.check.interval.ms=500")
         with running(command) as server:
             bootstrap = f"{HOST}:{server.port}"

@@ -1,4 +1,4 @@
-"""Penstock's codec beside kio's in one run: what a broker does for a request, decode it and encode the answer."""
+"""Levada's codec beside kio's in one run: what a broker does for a request, decode it and encode the answer."""
 
 import argparse
 import json
@@ -14,8 +14,8 @@ from kio.index import load_entity_schema
 from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
-from penstock.protocol.codec import decode, encode, encode_bytes
-from penstock.protocol.messages import fetch, join_group, metadata, produce
+from levada.protocol.codec import decode, encode, encode_bytes
+from levada.protocol.messages import fetch, join_group, metadata, produce
 
 ALLOWED = {
     # Measured when the codec was designed: compiled functions over kio, with 30 % of slack.
@@ -32,10 +32,10 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=15)
     arguments = parser.parse_args()
     rows = [measure(name, *case, rounds=arguments.rounds) for name, case in cases().items()]
-    print(f"{'':42}{'penstock µs':>12}{'kio µs':>10}{'ratio':>8}{'allowed':>9}")
+    print(f"{'':42}{'levada µs':>12}{'kio µs':>10}{'ratio':>8}{'allowed':>9}")
     for row in rows:
         print(
-            f"{row['name']:42}{row['penstock_us']:12.1f}{row['kio_us']:10.1f}{row['ratio']:8.3f}{row['allowed']:9.3f}"
+            f"{row['name']:42}{row['levada_us']:12.1f}{row['kio_us']:10.1f}{row['ratio']:8.3f}{row['allowed']:9.3f}"
         )
     if arguments.json:
         arguments.json.write_text(json.dumps(rows, indent=2) + "\n")
@@ -51,7 +51,7 @@ def measure(
         our_times.append(timed(ours, loops))
         their_times.append(timed(theirs, max(1, loops // 4)))
     mine, other = statistics.median(our_times), statistics.median(their_times)
-    return {"name": name, "penstock_us": mine, "kio_us": other, "ratio": mine / other, "allowed": ALLOWED[name]}
+    return {"name": name, "levada_us": mine, "kio_us": other, "ratio": mine / other, "allowed": ALLOWED[name]}
 
 
 def timed(call: Callable[[], object], loops: int) -> float:

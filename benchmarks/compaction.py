@@ -21,8 +21,8 @@ from typing import Any
 
 from benchmarks.broker import machine
 from benchmarks.figures import Check
-from penstock import Admin, Producer
-from penstock.client.admin import ConfigResource, NewTopic
+from levada import Admin, Producer
+from levada.client.admin import ConfigResource, NewTopic
 from tests.brokers import BrokerProcess
 
 DIRTY, OTHER = "dirty", "other"
@@ -44,7 +44,7 @@ def main() -> int:
     arguments = parser.parse_args()
     if arguments.many_keys:
         return clean_many_keys()
-    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as directory:
+    with tempfile.TemporaryDirectory(prefix="levada-bench-") as directory:
         report = {"machine": machine(), **measure(Path(directory), arguments.megabytes)}
     checks = [
         Check("produce p99 while cleaning, to that without", report["p99_ratio"], P99_ALLOWED),
@@ -128,14 +128,14 @@ def memory_for_many_keys() -> float:
 
 
 def clean_many_keys() -> int:
-    from penstock.records import BatchView, build_batch
-    from penstock.storage.cleaning.cleaner import Cleaner, Order, Source
-    from penstock.storage.loading import open_log
-    from penstock.storage.log_config import LogConfig
-    from penstock.storage.producers import Origin
-    from penstock.world.real_disk import RealDisk
+    from levada.records import BatchView, build_batch
+    from levada.storage.cleaning.cleaner import Cleaner, Order, Source
+    from levada.storage.loading import open_log
+    from levada.storage.log_config import LogConfig
+    from levada.storage.producers import Origin
+    from levada.world.real_disk import RealDisk
 
-    directory = tempfile.mkdtemp(prefix="penstock-bench-")
+    directory = tempfile.mkdtemp(prefix="levada-bench-")
     config, disk = LogConfig(segment_bytes=100 << 20, is_compacted=True), RealDisk()
     log, _ = open_log(disk, f"{directory}/keys-0", config, now_ms=0)
     for start in range(0, MANY_KEYS, 1_000):

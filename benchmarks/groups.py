@@ -16,19 +16,19 @@ from typing import Any
 from benchmarks.broker import machine
 from benchmarks.figures import Check
 from benchmarks.servers import Server, broker_command, running
-from penstock.net.channel import Channel
-from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest
-from penstock.protocol.messages.heartbeat import HeartbeatRequest
-from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from penstock.protocol.messages.list_groups import ListGroupsRequest
-from penstock.protocol.messages.offset_commit import (
+from levada.net.channel import Channel
+from levada.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from levada.protocol.messages.find_coordinator import FindCoordinatorRequest
+from levada.protocol.messages.heartbeat import HeartbeatRequest
+from levada.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from levada.protocol.messages.list_groups import ListGroupsRequest
+from levada.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from penstock.world.real import real_world
+from levada.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from levada.world.real import real_world
 
 GROUPS = 10_000
 TOPIC, PARTITIONS = "committed", 10

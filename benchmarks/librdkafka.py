@@ -53,7 +53,7 @@ def describe(acks: str, figures: dict[str, Spread]) -> str:
 
 def _round(acks: str) -> dict[str, float]:
     with (
-        tempfile.TemporaryDirectory(prefix="penstock-bench-") as directory,
+        tempfile.TemporaryDirectory(prefix="levada-bench-") as directory,
         running(broker_command(Path(directory) / "data")) as server,
     ):
         client = Connection(server.port)

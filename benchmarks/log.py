@@ -12,12 +12,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from penstock.records import BatchView, build_batch, parse_produced
-from penstock.storage.loading import LogState, open_log
-from penstock.storage.log_config import LogConfig
-from penstock.storage.log_directory import LogDirectory
-from penstock.storage.producers import Origin
-from penstock.world.real_disk import RealDisk
+from levada.records import BatchView, build_batch, parse_produced
+from levada.storage.loading import LogState, open_log
+from levada.storage.log_config import LogConfig
+from levada.storage.log_directory import LogDirectory
+from levada.storage.producers import Origin
+from levada.world.real_disk import RealDisk
 
 SIZES = {"1 KiB": 1 << 10, "16 KB": 16_000, "1 MB": 1_000_000}
 ALLOWED = {"16 KB": 3.0, "1 MB": 1.2}
@@ -61,7 +61,7 @@ def measure_round(batch: bytes, *, bare_first: bool) -> tuple[float, float, floa
     """CPU microseconds of an append and a read and of the bare ones; neither side always goes first."""
     count = max(BYTES_PER_ROUND // len(batch), 20)
     checked, view = parse_produced(batch), memoryview(batch)
-    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as directory:
+    with tempfile.TemporaryDirectory(prefix="levada-bench-") as directory:
         log, _ = open_log(RealDisk(), f"{directory}/log", LogConfig(), now_ms=0)
         fd = os.open(f"{directory}/bare", os.O_CREAT | os.O_RDWR | os.O_APPEND)
         offsets, positions = iter(range(count)), iter(range(0, count * len(batch), len(batch)))
@@ -102,7 +102,7 @@ def cpu_us(call: Callable[[], None], count: int) -> float:
 
 
 def measure_partitions() -> dict[str, Any]:
-    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as directory:
+    with tempfile.TemporaryDirectory(prefix="levada-bench-") as directory:
         batch = BatchView(build_batch([(0, None, b"v", ())]))
         logs = LogDirectory(RealDisk(), directory, LogConfig(), lambda _: 0)
         logs.begin()

@@ -10,7 +10,7 @@ WIDTH, PANEL_HEIGHT = 960, 300
 LEFT, RIGHT, TOP, BOTTOM = 70, 20, 64, 50
 COLORS = {"c": "#999999", "uvloop": "#4c78a8", "broker": "#e45756"}
 LINES = ("#e45756", "#4c78a8")
-LABELS = {"c": "plain C sink", "uvloop": "bare uvloop sink", "broker": "Penstock"}
+LABELS = {"c": "plain C sink", "uvloop": "bare uvloop sink", "broker": "Levada"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from benchmarks.wire import (
     layout,
     produced_offset,
 )
-from penstock.records import BatchView
+from levada.records import BatchView
 
 BROKER, UVLOOP, C = "broker", "uvloop", "c"
 PRODUCE, FETCH = "produce", "fetch"
@@ -53,7 +53,7 @@ class Sample:
 
 def measure(rounds: int, operations: tuple[str, ...]) -> list[dict[str, Any]]:
     """A row for each operation and size; each round starts every server anew and another one goes first."""
-    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as directory:
+    with tempfile.TemporaryDirectory(prefix="levada-bench-") as directory:
         sink = build_c_sink(Path(directory))
         if sink is None:
             print("no C compiler: the C sink is left out")
@@ -77,7 +77,7 @@ def measure_case(case: Case, rounds: int, operations: tuple[str, ...], c_sink: P
 
 def measure_server(name: str, case: Case, wire: Layout, c_sink: Path | None) -> dict[str, Sample]:
     """Produce and then fetch what was produced, on a fresh server with a fresh log."""
-    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as directory:
+    with tempfile.TemporaryDirectory(prefix="levada-bench-") as directory:
         log = Path(directory) / "log"
         if name == BROKER:
             command = broker_command(log)

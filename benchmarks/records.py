@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from penstock.records import BatchView, _kernel, _writer, build_batch, parse_produced, pure, pure_writer
-from penstock.records.arrow import PartitionBatches, decode_arrow_partitions, to_record_batch
-from penstock.records.arrow_writer import arrow_records
-from penstock.records.record import Part, RecordInput
+from levada.records import BatchView, _kernel, _writer, build_batch, parse_produced, pure, pure_writer
+from levada.records.arrow import PartitionBatches, decode_arrow_partitions, to_record_batch
+from levada.records.arrow_writer import arrow_records
+from levada.records.record import Part, RecordInput
 
 RECORD_COUNT = 10_000
 VALUE_SIZE = 100

@@ -38,7 +38,7 @@ def measure_throughput(rounds: int) -> dict[str, Any]:
     wires = {count: layout(BATCH_BYTES, f"partitions-{count:04d}") for count in STEPS}
     samples: dict[tuple[str, int], list[tuple[float, float]]] = {}
     with (
-        tempfile.TemporaryDirectory(prefix="penstock-bench-") as directory,
+        tempfile.TemporaryDirectory(prefix="levada-bench-") as directory,
         running(broker_command(Path(directory) / "data")) as server,
     ):
         for partitions, wire in wires.items():
@@ -95,7 +95,7 @@ def measure_start(rounds: int) -> dict[str, Any]:
 
     Time in the queue for a CPU that a neighbour has is told apart: `seconds` is without it, `wall_seconds` with it.
     """
-    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as directory:
+    with tempfile.TemporaryDirectory(prefix="levada-bench-") as directory:
         empty, full = Path(directory) / "empty", Path(directory) / "full"
         _fill(full)
         kinds = {

@@ -98,7 +98,7 @@ def running(command: Sequence[str]) -> Iterator[Server]:
 
 
 def broker_command(data_directory: Path, *settings: str) -> list[str]:
-    command = [sys.executable, "-m", "penstock", "serve", "--data-dir", str(data_directory)]
+    command = [sys.executable, "-m", "levada", "serve", "--data-dir", str(data_directory)]
     # Records with times of old must not be gone when a round lasts longer.
     command += ["--listen", "127.0.0.1:0", "--set", "log.retention.ms=-1"]
     for setting in settings:

@@ -22,9 +22,9 @@ from pyspark.sql import functions as f
 from benchmarks.broker import machine
 from benchmarks.figures import Check, spread
 from benchmarks.servers import broker_command, running
-from penstock import Admin, Producer
-from penstock.client.admin import NewTopic
-from penstock.spark import session
+from levada import Admin, Producer
+from levada.client.admin import NewTopic
+from levada.spark import session
 from tests.interop.spark_connector import jars
 
 MASTER = "local[2]"
@@ -51,7 +51,7 @@ def main() -> int:
         MASTER, settings={"spark.jars": ",".join(str(jar) for jar in connector), "spark.driver.memory": "2g"}
     )
     report: dict[str, Any] = {"machine": machine(), "rounds": arguments.rounds, "master": MASTER}
-    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as directory:
+    with tempfile.TemporaryDirectory(prefix="levada-bench-") as directory:
         command = broker_command(Path(directory) / "data", "log.retention.bytes=-1")
         with running(command) as server:
             for size in SIZES:
@@ -77,7 +77,7 @@ def measure(spark: SparkSession, bootstrap: str, size: int, rounds: int, *, has_
         f.lit(random.randbytes(size)).alias("value")
     )
     jobs: dict[str, tuple[int, Callable[[], None]]] = {
-        READ: (ROWS[size], lambda: read(spark, "penstock", bootstrap, topic)),
+        READ: (ROWS[size], lambda: read(spark, "levada", bootstrap, topic)),
         EXACTLY_ONCE: (WRITTEN_ROWS[size], lambda: write(rows, bootstrap, f"{topic}-out", EXACTLY_ONCE)),
         AT_LEAST_ONCE: (WRITTEN_ROWS[size], lambda: write(rows, bootstrap, f"{topic}-out", AT_LEAST_ONCE)),
     }
@@ -117,7 +117,7 @@ def read(spark: SparkSession, source: str, bootstrap: str, topic: str) -> None:
 
 
 def write(rows: DataFrame, bootstrap: str, topic: str, delivery: str) -> None:
-    writer = rows.write.format("penstock").mode("append").option("kafka.bootstrap.servers", bootstrap)
+    writer = rows.write.format("levada").mode("append").option("kafka.bootstrap.servers", bootstrap)
     writer.option("topic", topic).option("delivery", delivery).save()
 
 

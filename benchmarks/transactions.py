@@ -24,18 +24,18 @@ from benchmarks.figures import Check, spread
 from benchmarks.load import Connection
 from benchmarks.servers import Server, broker_command, running
 from benchmarks.wire import check_created, create_topic_frame
-from penstock import Producer as OwnProducer
-from penstock.model.errors import ErrorCode
-from penstock.model.hashes import coordinator_partition
-from penstock.net.channel import Channel
-from penstock.protocol.messages.describe_transactions import DescribeTransactionsRequest
-from penstock.protocol.messages.end_txn import EndTxnRequest
-from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest
-from penstock.protocol.messages.group_commit import GroupCommitMember, GroupCommitRequest
-from penstock.protocol.messages.init_producer_id import InitProducerIdRequest
-from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from penstock.records import build_batch
-from penstock.world.real import real_world
+from levada import Producer as OwnProducer
+from levada.model.errors import ErrorCode
+from levada.model.hashes import coordinator_partition
+from levada.net.channel import Channel
+from levada.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from levada.protocol.messages.end_txn import EndTxnRequest
+from levada.protocol.messages.find_coordinator import FindCoordinatorRequest
+from levada.protocol.messages.group_commit import GroupCommitMember, GroupCommitRequest
+from levada.protocol.messages.init_producer_id import InitProducerIdRequest
+from levada.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from levada.records import build_batch
+from levada.world.real import real_world
 
 TOPIC = "bulk"
 VALUE = b"v" * 1024
@@ -64,7 +64,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=9)
     arguments = parser.parse_args()
     with (
-        tempfile.TemporaryDirectory(prefix="penstock-bench-") as directory,
+        tempfile.TemporaryDirectory(prefix="levada-bench-") as directory,
         running(broker_command(Path(directory) / "data")) as server,
     ):
         report = {"machine": machine(), "rounds": arguments.rounds, **measure(server, arguments.rounds)}

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Any
 
-from penstock.protocol.api import ApiKey
-from penstock.protocol.codec import decode, encode_bytes
-from penstock.protocol.headers import decode_response_header, encode_request_header, encode_response_header
-from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
-from penstock.protocol.messages.fetch import (
+from levada.protocol.api import ApiKey
+from levada.protocol.codec import decode, encode_bytes
+from levada.protocol.headers import decode_response_header, encode_request_header, encode_response_header
+from levada.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from levada.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchPartition,
     FetchRequest,
@@ -17,7 +17,7 @@ from penstock.protocol.messages.fetch import (
     FetchTopic,
     PartitionData,
 )
-from penstock.protocol.messages.produce import (
+from levada.protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -25,7 +25,7 @@ from penstock.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from penstock.records import build_batch
+from levada.records import build_batch
 
 TOPIC = "benchmark"
 CLIENT_ID = "benchmark"

@@ -15,8 +15,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from kafka import KafkaConsumer
 
-from penstock import Consumer as OwnConsumer
-from penstock import Producer as OwnProducer
+from levada import Consumer as OwnConsumer
+from levada import Producer as OwnProducer
 
 TOPIC = "first"
 OWN_TOPIC = "own"
@@ -25,7 +25,7 @@ RECORDS = 10_000
 
 
 def main() -> int:
-    with tempfile.TemporaryDirectory(prefix="penstock-demo-") as directory:
+    with tempfile.TemporaryDirectory(prefix="levada-demo-") as directory:
         broker, bootstrap = start_broker(directory)
         try:
             create_topic(bootstrap)
@@ -43,8 +43,8 @@ def main() -> int:
             broker.wait(10)
     print(
         "\nTo go on:\n"
-        "  .venv/bin/penstock serve                 a broker on localhost:9092, data in ./penstock-data\n"
-        "  .venv/bin/penstock serve --help          every option\n"
+        "  .venv/bin/levada serve                 a broker on localhost:9092, data in ./levada-data\n"
+        "  .venv/bin/levada serve --help          every option\n"
         "  point any Kafka client at localhost:9092, and see README.md for the tour\n"
     )
     return 0
@@ -56,13 +56,13 @@ def say(text: str) -> None:
 
 def start_broker(directory: str) -> "tuple[subprocess.Popen[str], str]":
     start = time.perf_counter()
-    command = [sys.executable, "-m", "penstock", "serve", "--data-dir", directory, "--listen", "localhost:0"]
+    command = [sys.executable, "-m", "levada", "serve", "--data-dir", directory, "--listen", "localhost:0"]
     command += ["--set", "group.initial.rebalance.delay.ms=0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     assert process.stdout is not None
     line = process.stdout.readline().strip()
-    if not line.startswith("penstock: broker"):
-        raise SystemExit("the broker did not start; run 'penstock serve' to see why")
+    if not line.startswith("levada: broker"):
+        raise SystemExit("the broker did not start; run 'levada serve' to see why")
     say(f"{line} (after {time.perf_counter() - start:.2f} s)")
     return process, line.rpartition(" ")[2]
 
@@ -127,7 +127,7 @@ async def read_back(bootstrap: str) -> None:
 
 
 def use_own_clients(bootstrap: str) -> None:
-    say("Penstock's own clients send as many again, as one transaction, and read what was committed")
+    say("Levada's own clients send as many again, as one transaction, and read what was committed")
     with OwnProducer(bootstrap, transactional_id="demo") as producer:
         producer.init_transactions()
         with producer.transaction():

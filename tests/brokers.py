@@ -18,7 +18,7 @@ UNLESS_A_TEST_SAYS_OTHERWISE = ("log.initial.task.delay.ms=86400000", "log.reten
 
 
 class BrokerProcess:
-    """`penstock serve` on a free port, with poisoned receive buffers so that a view kept too long shows."""
+    """`levada serve` on a free port, with poisoned receive buffers so that a view kept too long shows."""
 
     def __init__(
         self,
@@ -54,15 +54,15 @@ class BrokerProcess:
         return self.log_path.read_text()
 
     def start(self) -> "BrokerProcess":
-        command = [sys.executable, "-m", "penstock", "serve"]
+        command = [sys.executable, "-m", "levada", "serve"]
         command += ["--data-dir", ",".join(map(str, self.data_directories))]
-        command += ["--listen", f"localhost:{self._port}", "--set", "penstock.poison.buffers=true"]
+        command += ["--listen", f"localhost:{self._port}", "--set", "levada.poison.buffers=true"]
         for setting in self._settings:
             command += ["--set", setting]
         with self.log_path.open("a") as log:
             self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
         line = self._first_line()
-        found = re.fullmatch(r"penstock: broker 1 listening on localhost:(\d+)", line)
+        found = re.fullmatch(r"levada: broker 1 listening on localhost:(\d+)", line)
         if found is None:
             self.kill()
             raise AssertionError(f"the broker said {line!r} instead of listening; its log:\n{self.log}")

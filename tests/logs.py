@@ -6,15 +6,15 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from penstock.records import BatchView, ControlType, build_batch, end_transaction_marker, iter_batches
-from penstock.storage.formats import OFFSET_ENTRY, TIME_ENTRY
-from penstock.storage.loading import LogState, open_log
-from penstock.storage.log import Log
-from penstock.storage.log_config import LogConfig
-from penstock.storage.outcomes import Appended
-from penstock.storage.producers import Origin
-from penstock.world.disk import Disk
-from penstock.world.real_disk import RealDisk, RealFile
+from levada.records import BatchView, ControlType, build_batch, end_transaction_marker, iter_batches
+from levada.storage.formats import OFFSET_ENTRY, TIME_ENTRY
+from levada.storage.loading import LogState, open_log
+from levada.storage.log import Log
+from levada.storage.log_config import LogConfig
+from levada.storage.outcomes import Appended
+from levada.storage.producers import Origin
+from levada.world.disk import Disk
+from levada.world.real_disk import RealDisk, RealFile
 
 T0 = 1_700_000_000_000
 SMALL = LogConfig(segment_bytes=1_000, index_interval_bytes=100, max_index_bytes=2_400)

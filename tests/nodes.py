@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from penstock.broker.broker import Broker
-from penstock.net.channel import Channel
-from penstock.node.node import Node
-from penstock.node.settings import node_settings
-from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from penstock.world.real import real_world
-from penstock.world.world import World
+from levada.broker.broker import Broker
+from levada.net.channel import Channel
+from levada.node.node import Node
+from levada.node.settings import node_settings
+from levada.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from levada.world.real import real_world
+from levada.world.world import World
 
 
 @dataclass(slots=True)

@@ -7,12 +7,12 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from penstock.client.options.admin_keys import ADMIN_KEYS
-from penstock.client.options.consumer_keys import CONSUMER_KEYS
-from penstock.client.options.meanings import MEANINGS, NO_EFFECT, UNSUPPORTED
-from penstock.client.options.producer_keys import PRODUCER_KEYS
-from penstock.client.options.security_keys import SECURITY_KEYS
-from penstock.model.config import Key
+from levada.client.options.admin_keys import ADMIN_KEYS
+from levada.client.options.consumer_keys import CONSUMER_KEYS
+from levada.client.options.meanings import MEANINGS, NO_EFFECT, UNSUPPORTED
+from levada.client.options.producer_keys import PRODUCER_KEYS
+from levada.client.options.security_keys import SECURITY_KEYS
+from levada.model.config import Key
 
 PAGE = Path(__file__).parents[1] / "docs" / "clients-configuration.md"
 

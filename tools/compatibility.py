@@ -3,9 +3,9 @@
 import sys
 from pathlib import Path
 
-from penstock.broker.handlers import HANDLERS
-from penstock.broker.route import Route, routes_of
-from penstock.protocol.api import ApiKey, stable_versions
+from levada.broker.handlers import HANDLERS
+from levada.broker.route import Route, routes_of
+from levada.protocol.api import ApiKey, stable_versions
 from tools.tool_differences import section
 
 PAGE = Path(__file__).parents[1] / "docs" / "compatibility.md"
@@ -46,7 +46,7 @@ answers ApiVersions, and a test keeps it current.
 
 TAIL = """
 One API is ours alone: GroupCommit (key 32000) commits several transactions as one. It is told only to clients that name
-themselves `penstock` in ApiVersions. [How it works](decisions/group-commit.md).
+themselves `levada` in ApiVersions. [How it works](decisions/group-commit.md).
 
 An API that is not served is not advertised, and a request for it closes the connection, as Apache does.
 

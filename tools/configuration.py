@@ -5,13 +5,13 @@ import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 
-from penstock.cli.serve import DEFAULTS
-from penstock.model.broker_keys import BROKER_KEYS, NODE_KEYS
-from penstock.model.config import Key
-from penstock.model.group_keys import GROUP_KEYS
-from penstock.model.key_meanings import BROKER_MEANINGS, NOTES, group_meaning, topic_meaning
-from penstock.model.legacy_keys import LEGACY_KEYS
-from penstock.model.topic_keys import TOPIC_KEYS
+from levada.cli.serve import DEFAULTS
+from levada.model.broker_keys import BROKER_KEYS, NODE_KEYS
+from levada.model.config import Key
+from levada.model.group_keys import GROUP_KEYS
+from levada.model.key_meanings import BROKER_MEANINGS, NOTES, group_meaning, topic_meaning
+from levada.model.legacy_keys import LEGACY_KEYS
+from levada.model.topic_keys import TOPIC_KEYS
 
 PAGE = Path(__file__).parents[1] / "docs" / "configuration.md"
 
@@ -24,7 +24,7 @@ This page is generated (`make docs`) from the definitions that a broker checks i
 it current.
 
 Keys are Kafka's. They come from `--config FILE` (a `server.properties`), then `--set KEY=VALUE`, then the flags of
-`penstock serve`; the later wins. Names, types, defaults and ranges of all of Kafka 4.3's broker keys are known, and of
+`levada serve`; the later wins. Names, types, defaults and ranges of all of Kafka 4.3's broker keys are known, and of
 those that Kafka 4 dropped with ZooKeeper: a name that is not among them is refused with the nearest one that is, and so
 is a value out of its range. The keys below have an effect; any other is accepted with one warning line.
 

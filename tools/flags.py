@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
-from penstock.cli.kit.parser import ToolParser
-from penstock.cli.tools import OTHER_NAMES, OURS, SECTIONS
+from levada.cli.kit.parser import ToolParser
+from levada.cli.tools import OTHER_NAMES, OURS, SECTIONS
 
 PAGE = Path(__file__).parents[1] / "docs" / "tools-flags.md"
 
@@ -24,8 +24,8 @@ def page() -> str:
 
 
 def _tool(name: str, summary: str) -> str:
-    parser = ToolParser(prog=f"penstock {name}")
-    import_module(f"penstock.cli.{name.replace('-', '_')}").add_arguments(parser)
+    parser = ToolParser(prog=f"levada {name}")
+    import_module(f"levada.cli.{name.replace('-', '_')}").add_arguments(parser)
     scripts = [f"`kafka-{other}.sh`" for other, tool in OTHER_NAMES.items() if tool == name]
     scripts += [] if name in OURS else [f"`kafka-{name}.sh`"]
     also = f" ({', '.join(scripts)})" if scripts else ""
@@ -39,7 +39,7 @@ def _tables(parser: argparse.ArgumentParser) -> Iterator[str]:
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for name, subparser in action.choices.items():
-                yield f"\n### {parser.prog.removeprefix('penstock ')} {name}\n"
+                yield f"\n### {parser.prog.removeprefix('levada ')} {name}\n"
                 yield from _tables(subparser)
 
 

@@ -19,9 +19,9 @@ from examples.shop.flows import ALERTS, CLEAN, DEAD_LETTERS, LOYALTY, PAID, PART
 from examples.shop.pipeline import HOPS
 from examples.shop.producing import Generator
 from examples.shop.watching import Watch
-from penstock import Admin, Consumer
-from penstock.client.admin import NewTopic
-from penstock.client.types import TopicPartition
+from levada import Admin, Consumer
+from levada.client.admin import NewTopic
+from levada.client.types import TopicPartition
 
 ROOT = Path(__file__).parents[2]
 TOPICS = (*RAW_TOPICS, *CLEAN.values(), PAID, LOYALTY, REVENUE, ALERTS, DEAD_LETTERS)
@@ -48,7 +48,7 @@ def main() -> int:
     if arguments.minutes <= 0 or arguments.rate <= 0:
         parser.error("--minutes and --rate must be more than 0")
     start = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="penstock-demo-") as name, broker(Path(name)) as bootstrap:
+    with tempfile.TemporaryDirectory(prefix="levada-demo-") as name, broker(Path(name)) as bootstrap:
         code = run(Path(name), bootstrap, arguments)
     say(f"done after {time.monotonic() - start:.0f} s")
     return code
@@ -78,7 +78,7 @@ def run(directory: Path, bootstrap: str, arguments: argparse.Namespace) -> int:
 def check(bootstrap: str, database: Path, shop: Shop, watch: Watch, picture: Path) -> int:
     from examples.shop.checking import check_all
     from examples.shop.picture import draw
-    from penstock.spark import origins, session
+    from levada.spark import origins, session
 
     say("computing everything again in one batch, and comparing")
     spark = session(bootstrap=bootstrap)
@@ -126,24 +126,24 @@ def last_record(bootstrap: str, topic: str) -> Place:
 @contextmanager
 def broker(directory: Path) -> Iterator[str]:
     """A broker of our own in a process; its address."""
-    command = [sys.executable, "-m", "penstock", "serve", "--data-dir", str(directory / "data")]
+    command = [sys.executable, "-m", "levada", "serve", "--data-dir", str(directory / "data")]
     command += ["--listen", "localhost:0"]
     with started(command, directory / "broker.log") as process:
-        line = first_line(process, "penstock: broker", directory / "broker.log")
+        line = first_line(process, "levada: broker", directory / "broker.log")
         say(line)
         yield line.rpartition(" ")[2]
 
 
 @contextmanager
 def pipeline(directory: Path, bootstrap: str, database: Path) -> Iterator["subprocess.Popen[str]"]:
-    """`penstock pipeline run`; at the end of the block it is asked to stop, and must do so in order."""
+    """`levada pipeline run`; at the end of the block it is asked to stop, and must do so in order."""
     file = Path(__file__).with_name("pipeline.py")
-    command = [sys.executable, "-m", "penstock", "pipeline", "run", str(file), "--bootstrap-server", bootstrap]
+    command = [sys.executable, "-m", "levada", "pipeline", "run", str(file), "--bootstrap-server", bootstrap]
     command += ["--checkpoint", str(directory / "checkpoint"), "--set", "spark.sql.shuffle.partitions=2"]
     log = directory / "pipeline.log"
     environment = {"DATABASE": f"sqlite:///{database}", "PYTHONPATH": str(ROOT)}
     with started(command, log, environment) as process:
-        say(first_line(process, "penstock: running", log))
+        say(first_line(process, "levada: running", log))
         yield process
         if process.poll() is not None:
             raise SystemExit(f"the pipeline has ended by itself:\n{log.read_text()[-3000:]}")

@@ -23,7 +23,7 @@ from examples.shop.flows import (
     paid_orders,
     revenue,
 )
-from penstock.spark import Rows, changes, quality, read, reconcile
+from levada.spark import Rows, changes, quality, read, reconcile
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def count_dead_letters(everything: Everything, rows: dict[str, Rows], books: Boo
     letters = everything.read(DEAD_LETTERS, format="binary", tombstones="keep").good
     headers = f.map_from_entries("_source.headers")
     places = letters.select(
-        *(headers[f"penstock-dead-letter-{name}"].alias(name) for name in ("topic", "partition", "offset"))
+        *(headers[f"levada-dead-letter-{name}"].alias(name) for name in ("topic", "partition", "offset"))
     )
     found, distinct = places.count(), places.distinct().count()
     rejected = sum(each.rejected.count() for each in rows.values())

@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from examples.shop.events import CENTS_PER_POINT, CLICKS, CUSTOMERS, ORDERS, PAYMENTS
-from penstock.spark import Rows, check
+from levada.spark import Rows, check
 
 DEAD_LETTERS = "dead-letters"
 CLEAN = {topic: f"{topic}.clean" for topic in (ORDERS, PAYMENTS, CLICKS, CUSTOMERS)}

@@ -1,4 +1,4 @@
-"""The shop's pipeline, in three hops: `penstock pipeline run examples/shop/pipeline.py --checkpoint DIR`.
+"""The shop's pipeline, in three hops: `levada pipeline run examples/shop/pipeline.py --checkpoint DIR`.
 
 Records that cannot be used go to the dead letters, those that can to clean topics; orders and payments meet in paid
 orders; from these come points and revenue. The customers' changes keep a table. DATABASE says where that is.
@@ -24,8 +24,8 @@ from examples.shop.flows import (
     paid_orders,
     revenue,
 )
-from penstock.spark import read, trace, traced
-from penstock.spark.pipeline import Context
+from levada.spark import read, trace, traced
+from levada.spark.pipeline import Context
 
 KEYS = {ORDERS: "id", PAYMENTS: "order", CLICKS: "user", CUSTOMERS: "user"}
 

@@ -4,7 +4,7 @@ import threading
 import time
 
 from examples.shop.events import PAYMENT_DELAY_MS, Shop
-from penstock import Producer
+from levada import Producer
 
 TICK_SECONDS = 0.05
 

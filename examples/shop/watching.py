@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from examples.shop.pipeline import HOPS
-from penstock import Admin
-from penstock.client.admin import IsolationLevel
-from penstock.client.types import TopicPartition
+from levada import Admin
+from levada.client.admin import IsolationLevel
+from levada.client.types import TopicPartition
 
 LATEST = -1
 SAMPLE_SECONDS = 1.0

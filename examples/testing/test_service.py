@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from penstock.testing import EmbeddedBroker
+from levada.testing import EmbeddedBroker
 
 
 class Invoicing:
@@ -50,9 +50,9 @@ class Invoicing:
 
 
 @pytest.fixture
-def invoicing(penstock_broker: EmbeddedBroker) -> Iterator[Invoicing]:
-    penstock_broker.create_topic("orders", partitions=3)
-    service = Invoicing(penstock_broker.bootstrap)
+def invoicing(levada_broker: EmbeddedBroker) -> Iterator[Invoicing]:
+    levada_broker.create_topic("orders", partitions=3)
+    service = Invoicing(levada_broker.bootstrap)
     running = threading.Thread(target=service.run)
     running.start()
     yield service
@@ -61,10 +61,10 @@ def invoicing(penstock_broker: EmbeddedBroker) -> Iterator[Invoicing]:
 
 
 @pytest.mark.usefixtures("invoicing")
-def test_every_order_gets_an_invoice(penstock_broker: EmbeddedBroker) -> None:
-    penstock_broker.produce("orders", [("anna", '{"amount": 2, "price": 5}'), ("ben", '{"amount": 1, "price": 7}')])
+def test_every_order_gets_an_invoice(levada_broker: EmbeddedBroker) -> None:
+    levada_broker.produce("orders", [("anna", '{"amount": 2, "price": 5}'), ("ben", '{"amount": 1, "price": 7}')])
 
-    invoices = penstock_broker.wait_for_records("invoices", 2)
+    invoices = levada_broker.wait_for_records("invoices", 2)
 
     assert {(record.key, record.value) for record in invoices} == {
         (b"anna", b'{"total": 10}'),
@@ -73,8 +73,8 @@ def test_every_order_gets_an_invoice(penstock_broker: EmbeddedBroker) -> None:
 
 
 @pytest.mark.usefixtures("invoicing")
-def test_an_order_without_a_price_does_not_stop_the_others(penstock_broker: EmbeddedBroker) -> None:
-    penstock_broker.produce("orders", [("anna", '{"amount": 2}'), ("anna", '{"amount": 2, "price": 5}')])
+def test_an_order_without_a_price_does_not_stop_the_others(levada_broker: EmbeddedBroker) -> None:
+    levada_broker.produce("orders", [("anna", '{"amount": 2}'), ("anna", '{"amount": 2, "price": 5}')])
 
-    assert [record.value for record in penstock_broker.wait_for_records("invoices")] == [b'{"total": 10}']
-    assert [record.value for record in penstock_broker.records("orders-refused")] == [b'{"amount": 2}']
+    assert [record.value for record in levada_broker.wait_for_records("invoices")] == [b'{"total": 10}']
+    assert [record.value for record in levada_broker.records("orders-refused")] == [b'{"amount": 2}']

@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from penstock.aio import Consumer, Producer
-from penstock.client.errors import KafkaError
-from penstock.client.types import OffsetAndMetadata, TopicPartition
-from penstock.testing import Cluster, Faults, Process, simulate, simulate_many
+from levada.aio import Consumer, Producer
+from levada.client.errors import KafkaError
+from levada.client.types import OffsetAndMetadata, TopicPartition
+from levada.testing import Cluster, Faults, Process, simulate, simulate_many
 
 ORDERS = [f"order {number}" for number in range(12)]
 FAULTS = Faults(kill=20, crash=2, reset=4, drop=2, delay=2)

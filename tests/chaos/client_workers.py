@@ -8,10 +8,10 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock import Consumer, Producer
-from penstock.client.errors import CommitFailed, KafkaError, RebalanceInProgress, TimedOut
-from penstock.client.producer import Handle
-from penstock.client.types import RecordMetadata, TopicPartition
+from levada import Consumer, Producer
+from levada.client.errors import CommitFailed, KafkaError, RebalanceInProgress, TimedOut
+from levada.client.producer import Handle
+from levada.client.types import RecordMetadata, TopicPartition
 
 FAST = {
     "retry_backoff_ms": 20,

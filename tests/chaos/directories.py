@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from penstock import Admin, Consumer, Producer
-from penstock.client.admin import Replica
-from penstock.client.types import TopicPartition
+from levada import Admin, Consumer, Producer
+from levada.client.admin import Replica
+from levada.client.types import TopicPartition
 from tests.brokers import BrokerProcess
 from tests.tools.stages import wait_until
 

@@ -1,6 +1,6 @@
 """SIGKILL again and again under our own clients: nothing acknowledged is lost or doubled, and nobody waits for ever.
 
-`PENSTOCK_SOAK=1` goes on for five minutes.
+`LEVADA_SOAK=1` goes on for five minutes.
 """
 
 import os
@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from penstock import Admin, Consumer, Producer
-from penstock.client.admin import NewTopic
-from penstock.client.types import TopicPartition
-from penstock.records import ConsumerRecord
+from levada import Admin, Consumer, Producer
+from levada.client.admin import NewTopic
+from levada.client.types import TopicPartition
+from levada.records import ConsumerRecord
 from tests.brokers import BrokerProcess
 from tests.chaos.client_workers import FAST, Bookkeeper, Pulse, Reader, Reading, Sent, Watcher, Worker, Writer
 
-IS_SOAK = os.environ.get("PENSTOCK_SOAK") == "1"
+IS_SOAK = os.environ.get("LEVADA_SOAK") == "1"
 SECONDS = 300 if IS_SOAK else 9
 WAIT_SECONDS = 60.0
 PATIENT_MS, HASTY_MS = 30_000, 600
@@ -172,7 +172,7 @@ def check_transactions(bookkeeper: Bookkeeper, logs: list[list[ConsumerRecord]])
 
 @pytest.mark.timeout(SECONDS + 4 * WAIT_SECONDS)
 def test_nothing_acknowledged_is_lost_and_nobody_waits_for_ever(broker: BrokerProcess) -> None:
-    chance = random.Random(int(os.environ.get("PENSTOCK_SEED", "7")))
+    chance = random.Random(int(os.environ.get("LEVADA_SEED", "7")))
     kills = 0
     with ExitStack() as stack:
         town = Town(broker, stack)

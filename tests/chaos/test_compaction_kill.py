@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from penstock import Admin, Consumer, Producer
-from penstock.client.admin import NewTopic
-from penstock.client.types import TopicPartition
+from levada import Admin, Consumer, Producer
+from levada.client.admin import NewTopic
+from levada.client.types import TopicPartition
 from tests.brokers import BrokerProcess
 from tests.tools.stages import wait_until
 
-KILLS = 50 if os.environ.get("PENSTOCK_SOAK") == "1" else 8
+KILLS = 50 if os.environ.get("LEVADA_SOAK") == "1" else 8
 TOPIC = "compacted"
 KEYS = 200
-CLEANED = "INFO penstock.node.cleaning cleaned log="
+CLEANED = "INFO levada.node.cleaning cleaned log="
 SETTINGS = ("log.cleaner.backoff.ms=10", "log.cleaner.min.cleanable.ratio=0.01", "log.segment.delete.delay.ms=200")
 CONFIGS = {"cleanup.policy": "compact", "internal.segment.bytes": "60000", "delete.retention.ms": "0"}
 

@@ -6,20 +6,20 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from penstock.model.errors import ErrorCode
-from penstock.node import Node, node_settings
-from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from penstock.records import build_batch
-from penstock.sim import Simulation
-from penstock.sim.clients import Connector, create_topic, read_log
-from penstock.sim.world import DATA_DIRECTORY
-from penstock.storage.log_directory import CLEAN_SHUTDOWN
-from penstock.world.world import World
+from levada.model.errors import ErrorCode
+from levada.node import Node, node_settings
+from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from levada.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from levada.records import build_batch
+from levada.sim import Simulation
+from levada.sim.clients import Connector, create_topic, read_log
+from levada.sim.world import DATA_DIRECTORY
+from levada.storage.log_directory import CLEAN_SHUTDOWN
+from levada.world.world import World
 from tests.logs import check_indexes
 
 BROKER, CLIENT, PORT, TOPIC = "broker", "client", 9092, "failing"
-SEEDS = range(200 if os.environ.get("PENSTOCK_SOAK") == "1" else 10)
+SEEDS = range(200 if os.environ.get("LEVADA_SOAK") == "1" else 10)
 NONE, STORAGE_ERROR = ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR
 LOG = f"{TOPIC}-0/"
 

@@ -4,9 +4,9 @@ import os
 import re
 from pathlib import Path
 
-from penstock import Admin, Consumer, Producer
-from penstock.client.admin import ConfigResource, NewTopic
-from penstock.client.types import TopicPartition
+from levada import Admin, Consumer, Producer
+from levada.client.admin import ConfigResource, NewTopic
+from levada.client.types import TopicPartition
 from tests.brokers import BrokerProcess
 from tests.chaos.test_full_disk import BALLAST_BYTES
 from tests.tools.stages import wait_until
@@ -17,7 +17,7 @@ SETTINGS = ("log.cleaner.backoff.ms=300", "log.segment.delete.delay.ms=100", "lo
 LAZY = {"cleanup.policy": "compact", "internal.segment.bytes": "200000", "min.cleanable.dirty.ratio": "1.0"}
 LEFT_BYTES = 100_000
 FAILED = re.compile(r"cleaning failed log=\S+ reason=.*(?:the disk took|No space left).*; it is tried again")
-CLEANED = "INFO penstock.node.cleaning cleaned log="
+CLEANED = "INFO levada.node.cleaning cleaned log="
 
 
 def last_offsets(broker: BrokerProcess) -> dict[bytes | None, int]:

@@ -10,33 +10,33 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaError
 
-from penstock.model.errors import ErrorCode
-from penstock.net.channel import Channel
-from penstock.protocol.messages.end_txn import EndTxnRequest
-from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest
-from penstock.protocol.messages.heartbeat import HeartbeatRequest
-from penstock.protocol.messages.init_producer_id import InitProducerIdRequest
-from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from penstock.protocol.messages.list_transactions import ListTransactionsRequest
-from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from penstock.protocol.messages.offset_commit import (
+from levada.model.errors import ErrorCode
+from levada.net.channel import Channel
+from levada.protocol.messages.end_txn import EndTxnRequest
+from levada.protocol.messages.find_coordinator import FindCoordinatorRequest
+from levada.protocol.messages.heartbeat import HeartbeatRequest
+from levada.protocol.messages.init_producer_id import InitProducerIdRequest
+from levada.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from levada.protocol.messages.list_transactions import ListTransactionsRequest
+from levada.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from levada.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from penstock.protocol.messages.offset_fetch import (
+from levada.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from penstock.protocol.messages.txn_offset_commit import (
+from levada.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from levada.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from levada.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from penstock.records import build_batch
+from levada.records import build_batch
 from tests.brokers import BrokerProcess
 from tests.chaos.test_full_disk import talk
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from penstock.model.errors import ErrorCode
-from penstock.net.channel import Channel
-from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from penstock.records import build_batch, iter_batches
-from penstock.world.real_net import RealNet
+from levada.model.errors import ErrorCode
+from levada.net.channel import Channel
+from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from levada.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from levada.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from levada.records import build_batch, iter_batches
+from levada.world.real_net import RealNet
 from tests.brokers import BrokerProcess
 from tests.logs import check_indexes
 

@@ -13,9 +13,9 @@ import pytest
 import uvloop
 from confluent_kafka import Consumer, Producer
 
-from penstock.net.channel import Channel
-from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from penstock.world.real_net import RealNet
+from levada.net.channel import Channel
+from levada.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from levada.world.real_net import RealNet
 from tests.brokers import BrokerProcess
 from tests.fuzz.attack import attack, streams
 from tests.fuzz.streams import KINDS

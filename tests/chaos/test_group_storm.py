@@ -41,7 +41,7 @@ class Size:
 
 SHORT = Size(partitions=20, processes=5, members_each=2, broker_kills=1, events_each=2)
 LONG = Size(partitions=60, processes=10, members_each=3, broker_kills=12, events_each=5)
-SIZE = LONG if os.environ.get("PENSTOCK_SOAK") == "1" else SHORT
+SIZE = LONG if os.environ.get("LEVADA_SOAK") == "1" else SHORT
 
 
 class Flow:

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from penstock.broker.response_errors import error_counter
-from penstock.model.errors import ErrorCode
-from penstock.net.channel import Channel, ChannelClosed
-from penstock.protocol.api import ApiKey, request_class
-from penstock.protocol.headers import encode_request_header
-from penstock.protocol.schema import fields_of
-from penstock.records import Codec
-from penstock.world.real_net import RealNet
+from levada.broker.response_errors import error_counter
+from levada.model.errors import ErrorCode
+from levada.net.channel import Channel, ChannelClosed
+from levada.protocol.api import ApiKey, request_class
+from levada.protocol.headers import encode_request_header
+from levada.protocol.schema import fields_of
+from levada.records import Codec
+from levada.world.real_net import RealNet
 from tests.brokers import BrokerProcess
 from tests.chaos.test_garbage import SETTINGS, memory_mb
 from tests.fuzz.batches import bomb

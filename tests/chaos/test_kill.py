@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from penstock.storage.log_config import LogConfig
-from penstock.storage.log_directory import LogDirectory
-from penstock.world.real_disk import RealDisk
+from levada.storage.log_config import LogConfig
+from levada.storage.log_directory import LogDirectory
+from levada.world.real_disk import RealDisk
 from tests.brokers import BrokerProcess
 from tests.logs import T0, check_indexes, read_all
 
-KILLS = 50 if os.environ.get("PENSTOCK_SOAK") == "1" else 10
+KILLS = 50 if os.environ.get("LEVADA_SOAK") == "1" else 10
 TOPIC, PARTITIONS, PRODUCERS = "killed", 2, 3
 WAIT_SECONDS = 60.0
 SETTINGS = (f"num.partitions={PARTITIONS}", "log.segment.bytes=1048576", "log.index.interval.bytes=1024")

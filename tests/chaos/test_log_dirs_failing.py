@@ -12,22 +12,22 @@ from typing import Any
 
 import pytest
 
-from penstock import Admin, Producer
-from penstock.client.admin import ConfigResource, NewTopic
-from penstock.client.errors import KafkaError
-from penstock.model.errors import ErrorCode
-from penstock.model.hashes import coordinator_partition
-from penstock.net.channel import Channel
-from penstock.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
-from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest
-from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from penstock.records import build_batch
-from penstock.sim import Simulation
-from penstock.sim.checkers import PartitionHistory
-from penstock.sim.clients import Connector, IdempotentProducer, create_topic, read_log
-from penstock.sim.faults import DiskFaults
+from levada import Admin, Producer
+from levada.client.admin import ConfigResource, NewTopic
+from levada.client.errors import KafkaError
+from levada.model.errors import ErrorCode
+from levada.model.hashes import coordinator_partition
+from levada.net.channel import Channel
+from levada.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from levada.protocol.messages.find_coordinator import FindCoordinatorRequest
+from levada.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from levada.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from levada.records import build_batch
+from levada.sim import Simulation
+from levada.sim.checkers import PartitionHistory
+from levada.sim.clients import Connector, IdempotentProducer, create_topic, read_log
+from levada.sim.faults import DiskFaults
 from tests.brokers import BrokerProcess
 from tests.chaos.directories import (
     DIRECTORIES,
@@ -56,7 +56,7 @@ TOPIC = "failing"
 NONE, STORAGE_ERROR = ErrorCode.NONE, ErrorCode.KAFKA_STORAGE_ERROR
 NO_LEADER = -1
 RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
-OFFLINE = "ERROR penstock.node.directory_watch log directory offline directory="
+OFFLINE = "ERROR levada.node.directory_watch log directory offline directory="
 
 
 @contextmanager
@@ -263,9 +263,9 @@ def test_a_broker_whose_first_directory_is_gone_stops_with_a_line(tmp_path: Path
         take_away(tmp_path, FIRST)
         wait_until(lambda: has_ended(broker.pid))
         assert broker.stop() == 1
-        told = [line for line in broker.log.splitlines() if line.startswith("penstock: ")]
+        told = [line for line in broker.log.splitlines() if line.startswith("levada: ")]
         assert len(told) == 1
-        assert told[0].startswith(f"penstock: the broker has stopped: {tmp_path / FIRST} has failed")
+        assert told[0].startswith(f"levada: the broker has stopped: {tmp_path / FIRST} has failed")
         bring_back(tmp_path, FIRST)
         broker.start()
 

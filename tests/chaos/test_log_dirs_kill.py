@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from penstock import Admin
-from penstock.client.admin import ConfigResource, NewTopic, OffsetSpec
-from penstock.client.types import TopicPartition
+from levada import Admin
+from levada.client.admin import ConfigResource, NewTopic, OffsetSpec
+from levada.client.types import TopicPartition
 from tests.brokers import BrokerProcess
 from tests.chaos.directories import (
     DIRECTORIES,
@@ -32,7 +32,7 @@ from tests.chaos.test_compaction_kill import kill
 from tests.logs import check_indexes
 from tests.tools.stages import wait_until
 
-KILLS, MOVES = (50, 60) if os.environ.get("PENSTOCK_SOAK") == "1" else (4, 4)
+KILLS, MOVES = (50, 60) if os.environ.get("LEVADA_SOAK") == "1" else (4, 4)
 TOPIC, LEDGER = "moved", 2
 """The last partition is for transactions."""
 KEYS = [(TOPIC, 0), (TOPIC, 1), (TOPIC, LEDGER), (OFFSETS, 0), (TRANSACTIONS, 0)]

@@ -5,16 +5,16 @@ import os
 import random
 from pathlib import Path
 
-from penstock.broker.replicas import topic_id_of
-from penstock.sim.clients import Connector
-from penstock.sim.storm import Caller, Storm, check_storms
-from penstock.sim.topic_ledger import Served
-from penstock.storage.log_directory import DELETED
-from penstock.world.real import real_world
-from penstock.world.real_disk import RealDisk
+from levada.broker.replicas import topic_id_of
+from levada.sim.clients import Connector
+from levada.sim.storm import Caller, Storm, check_storms
+from levada.sim.topic_ledger import Served
+from levada.storage.log_directory import DELETED
+from levada.world.real import real_world
+from levada.world.real_disk import RealDisk
 from tests.brokers import BrokerProcess
 
-KILLS = 100 if os.environ.get("PENSTOCK_SOAK") == "1" else 8
+KILLS = 100 if os.environ.get("LEVADA_SOAK") == "1" else 8
 CLIENTS, NAMES_EACH = 3, 3
 SETTINGS = (
     "auto.create.topics.enable=false",

@@ -39,7 +39,7 @@ class Size:
 
 SHORT = Size(records=750, instances=2, kills=2, broker_kills=2, transaction_records=40, wait_seconds=60)
 LONG = Size(records=50_000, instances=3, kills=25, broker_kills=15, transaction_records=400, wait_seconds=120)
-SIZE = LONG if os.environ.get("PENSTOCK_SOAK") == "1" else SHORT
+SIZE = LONG if os.environ.get("LEVADA_SOAK") == "1" else SHORT
 
 
 @dataclass

@@ -11,16 +11,16 @@ from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from penstock.client.consumer.consumer import Consumer
-from penstock.client.errors import (
+from levada.client.consumer.consumer import Consumer
+from levada.client.errors import (
     IllegalState,
     NoOffsetForPartition,
     OffsetOutOfRange,
     SerializationFailed,
     TimedOut,
 )
-from penstock.client.types import OffsetAndMetadata, TopicPartition
-from penstock.records import ConsumerRecord
+from levada.client.types import OffsetAndMetadata, TopicPartition
+from levada.records import ConsumerRecord
 from tests.integration.samples import CODECS, samples
 
 Case = Callable[[str], Awaitable[None]]

@@ -8,8 +8,8 @@ import asyncio
 import os
 import sys
 
-from penstock.client.consumer.consumer import Consumer
-from penstock.client.types import TopicPartition
+from levada.client.consumer.consumer import Consumer
+from levada.client.types import TopicPartition
 
 INSTANCE = "the-only-one"
 """A static member's successor need not wait until its session is over."""

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from penstock.model.errors import ErrorCode
-from penstock.protocol.api import ApiKey
-from penstock.protocol.codec import decode_prefix, encode_bytes
-from penstock.protocol.headers import decode_request_header, encode_response_header, response_has_tags, skip_tags
-from penstock.protocol.messages.produce import (
+from levada.model.errors import ErrorCode
+from levada.protocol.api import ApiKey
+from levada.protocol.codec import decode_prefix, encode_bytes
+from levada.protocol.headers import decode_request_header, encode_response_header, response_has_tags, skip_tags
+from levada.protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,

@@ -1,4 +1,4 @@
-"""What our consumer does in groups, alone and beside others: told once, for Penstock's broker and Apache's.
+"""What our consumer does in groups, alone and beside others: told once, for Levada's broker and Apache's.
 
 A case takes the bootstrap address of a broker with `BROKER_SETTINGS`.
 """
@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from penstock import Consumer as BlockingConsumer
-from penstock.client.consumer.consumer import Consumer
-from penstock.client.errors import CommitFailed, InconsistentGroup
-from penstock.client.types import OffsetAndMetadata, TopicPartition
+from levada import Consumer as BlockingConsumer
+from levada.client.consumer.consumer import Consumer
+from levada.client.errors import CommitFailed, InconsistentGroup
+from levada.client.types import OffsetAndMetadata, TopicPartition
 from tests.clients.dying_consumer import INSTANCE
 from tests.clients.groups import (
     HEARTBEAT_MS,

@@ -8,8 +8,8 @@ import random
 import sys
 from typing import Any
 
-from penstock.client.types import TopicPartition
-from penstock.sim.world import HostCrashed
+from levada.client.types import TopicPartition
+from levada.sim.world import HostCrashed
 from tests.clients.simulated import BROKER, SimMember, Town, simulate, until
 
 TOPIC, PARTITIONS, MEMBERS = "storm", 5, 3

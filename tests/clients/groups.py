@@ -29,9 +29,9 @@ from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor a
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor as KafkaPythonSticky
 from kafka.errors import KafkaError as KafkaPythonError
 
-from penstock.client.consumer.consumer import Consumer
-from penstock.client.errors import CommitFailed, RebalanceInProgress
-from penstock.client.types import TopicPartition
+from levada.client.consumer.consumer import Consumer
+from levada.client.errors import CommitFailed, RebalanceInProgress
+from levada.client.types import TopicPartition
 
 WAIT_SECONDS = 25.0
 POLL_SECONDS = 0.1
@@ -147,7 +147,7 @@ class Member(ABC):
 class OurMember(Member):
     """Keeps all that its listener was told."""
 
-    kind = "penstock"
+    kind = "levada"
 
     def __init__(
         self, bootstrap: str, topic: str, group: str, ledger: Ledger, strategy: str = "range", **options: Any

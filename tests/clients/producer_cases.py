@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.client.consumer.consumer import Consumer
-from penstock.client.errors import (
+from levada.client.consumer.consumer import Consumer
+from levada.client.errors import (
     BufferExhausted,
     IllegalState,
     KafkaError,
@@ -21,10 +21,10 @@ from penstock.client.errors import (
     TimedOut,
     TransactionAborted,
 )
-from penstock.client.producer import Handle, Producer
-from penstock.client.types import GroupMetadata, OffsetAndMetadata, RecordMetadata, TopicPartition
-from penstock.model.hashes import partition_for_key
-from penstock.records import ConsumerRecord
+from levada.client.producer import Handle, Producer
+from levada.client.types import GroupMetadata, OffsetAndMetadata, RecordMetadata, TopicPartition
+from levada.model.hashes import partition_for_key
+from levada.records import ConsumerRecord
 from tests.clients.consumer_cases import WAIT_SECONDS, Case, topic_of, values_of
 
 CASES: list[Case] = []

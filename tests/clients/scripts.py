@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 PRELUDE = """
 import asyncio, gc, os, signal, sys, threading, time
-from penstock import Consumer, Producer, aio
-from penstock.client.errors import BufferExhausted, IllegalState, KafkaError, TimedOut
+from levada import Consumer, Producer, aio
+from levada.client.errors import BufferExhausted, IllegalState, KafkaError, TimedOut
 bootstrap, topic = sys.argv[1:3]
 """
 

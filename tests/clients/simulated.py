@@ -6,17 +6,17 @@ from typing import Any, TypeVar
 
 import pytest
 
-from penstock.client.consumer.consumer import Consumer
-from penstock.client.consumer.coordinator import Coordinator
-from penstock.client.errors import CommitFailed, KafkaError, RebalanceInProgress, TimedOut
-from penstock.client.types import TopicPartition
-from penstock.node import Node, node_settings
-from penstock.protocol.api import ApiKey
-from penstock.protocol.messages.delete_topics import DeleteTopicsRequest
-from penstock.sim.checkers import PartitionHistory
-from penstock.sim.clients import Connector, IdempotentProducer, create_topic
-from penstock.sim.world import DATA_DIRECTORY, Simulation
-from penstock.world.world import ClientWorld, World
+from levada.client.consumer.consumer import Consumer
+from levada.client.consumer.coordinator import Coordinator
+from levada.client.errors import CommitFailed, KafkaError, RebalanceInProgress, TimedOut
+from levada.client.types import TopicPartition
+from levada.node import Node, node_settings
+from levada.protocol.api import ApiKey
+from levada.protocol.messages.delete_topics import DeleteTopicsRequest
+from levada.sim.checkers import PartitionHistory
+from levada.sim.clients import Connector, IdempotentProducer, create_topic
+from levada.sim.world import DATA_DIRECTORY, Simulation
+from levada.world.world import ClientWorld, World
 
 T = TypeVar("T")
 

@@ -5,8 +5,8 @@ from struct import Struct
 
 from crc32c import crc32c
 
-from penstock.records import Codec, ControlType, build_batch, compress, end_transaction_marker
-from penstock.records.batch import CRC_START, HEADER_SIZE, LENGTH_OVERHEAD
+from levada.records import Codec, ControlType, build_batch, compress, end_transaction_marker
+from levada.records.batch import CRC_START, HEADER_SIZE, LENGTH_OVERHEAD
 
 NOW_MS = 1_700_000_000_000
 BOMB_SIZE = 64 << 20

@@ -20,15 +20,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from penstock.net.channel import Channel, ChannelClosed
-from penstock.protocol.declare import NO_UUID
-from penstock.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from penstock.protocol.messages.metadata import MetadataRequest
-from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from penstock.records import build_batch
-from penstock.world.real_net import RealNet
+from levada.net.channel import Channel, ChannelClosed
+from levada.protocol.declare import NO_UUID
+from levada.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from levada.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from levada.protocol.messages.metadata import MetadataRequest
+from levada.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from levada.records import build_batch
+from levada.world.real_net import RealNet
 from tests.brokers import BrokerProcess
 from tests.fuzz.attack import PATIENCE_SECONDS, WrongOutcome, play
 from tests.fuzz.batches import NOW_MS
@@ -249,7 +249,7 @@ async def fuzz(broker: BrokerProcess, options: argparse.Namespace) -> int:
                 break
         fuzzer.restart()
     except Found as found:
-        path = Path(tempfile.gettempdir()) / f"penstock-fuzz-{seed}.jsonl"
+        path = Path(tempfile.gettempdir()) / f"levada-fuzz-{seed}.jsonl"
         write_down(found, fuzzer.batch, path)
         print(f"FOUND with seed {seed}: {found}")
         print(f"log: {broker.log_path}")
@@ -265,7 +265,7 @@ def main() -> int:
     parser.add_argument("--replay", type=Path)
     options = parser.parse_args()
     print(f"seed {options.seed}", flush=True)
-    directory = Path(tempfile.mkdtemp(prefix="penstock-fuzz-"))
+    directory = Path(tempfile.mkdtemp(prefix="levada-fuzz-"))
     broker = BrokerProcess(directory / "data", *SETTINGS).start()
     code = 0
     try:

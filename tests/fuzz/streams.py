@@ -5,10 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 
-from penstock.broker.handlers import HANDLERS
-from penstock.broker.route import Route, routes_of
-from penstock.protocol.api import ApiKey
-from penstock.protocol.headers import encode_request_header
+from levada.broker.handlers import HANDLERS
+from levada.broker.route import Route, routes_of
+from levada.protocol.api import ApiKey
+from levada.protocol.headers import encode_request_header
 from tests.fuzz.values import Values
 from tests.fuzz.wire import Token, joined, tokens, varint, with_a_huge_length, with_a_null
 

@@ -5,12 +5,12 @@ import random
 from collections import Counter
 from typing import Any
 
-from penstock.broker.response_errors import error_counter
-from penstock.model.errors import ErrorCode
-from penstock.protocol.api import ApiKey, response_class
-from penstock.protocol.codec import decode_prefix
-from penstock.protocol.errors import CodecError
-from penstock.protocol.headers import decode_response_header, response_has_tags
+from levada.broker.response_errors import error_counter
+from levada.model.errors import ErrorCode
+from levada.protocol.api import ApiKey, response_class
+from levada.protocol.codec import decode_prefix
+from levada.protocol.errors import CodecError
+from levada.protocol.headers import decode_response_header, response_has_tags
 from tests.fuzz.streams import ROUTES, mutated, request
 from tests.fuzz.values import Values
 from tests.fuzz.wire import joined, tokens

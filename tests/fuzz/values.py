@@ -4,9 +4,9 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from penstock.protocol.declare import Struct
-from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from penstock.protocol.schema import FieldSpec, fields_of
+from levada.protocol.declare import Struct
+from levada.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from levada.protocol.schema import FieldSpec, fields_of
 from tests.fuzz.batches import random_records
 
 TOPICS = ("victim-0", "victim-1", "victim-2", "victim-3")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from struct import Struct
 from typing import Any
 
-from penstock.protocol.schema import FIXED, FieldSpec, fields_of
+from levada.protocol.schema import FIXED, FieldSpec, fields_of
 
 MOST = {2: 2**15 - 1, 4: 2**31 - 1, 0: 2**31 - 2}
 NEGATIVE = {2: (-1, -2, -(2**15)), 4: (-1, -2, -(2**31)), 0: (-1,)}

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from penstock import Admin, Producer
-from penstock.client.admin import ConfigResource, NewTopic, Replica
-from penstock.client.types import TopicPartition
+from levada import Admin, Producer
+from levada.client.admin import ConfigResource, NewTopic, Replica
+from levada.client.types import TopicPartition
 from tests.brokers import BrokerProcess
 from tests.tools.stages import wait_until
 

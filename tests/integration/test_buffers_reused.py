@@ -12,15 +12,15 @@ from typing import Any, cast
 
 import pytest
 
-from penstock import aio
-from penstock.client.errors import KafkaError
-from penstock.client.producer import Handle, Producer
-from penstock.protocol.api import ApiKey
-from penstock.protocol.codec import decode, encode_bytes
-from penstock.protocol.headers import decode_response_header, encode_request_header
-from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from penstock.records import BatchView, extents
-from penstock.world.real import run
+from levada import aio
+from levada.client.errors import KafkaError
+from levada.client.producer import Handle, Producer
+from levada.protocol.api import ApiKey
+from levada.protocol.codec import decode, encode_bytes
+from levada.protocol.headers import decode_response_header, encode_request_header
+from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from levada.records import BatchView, extents
+from levada.world.real import run
 from tests.brokers import BrokerProcess
 from tests.clients.consumer_cases import reader, topic_of
 from tests.clients.producer_cases import read_all

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock import Admin, Producer
-from penstock.client.admin import ConfigResource, NewTopic
-from penstock.model.errors import ErrorCode
+from levada import Admin, Producer
+from levada.client.admin import ConfigResource, NewTopic
+from levada.model.errors import ErrorCode
 from tests.brokers import BrokerProcess
 from tests.tools.stages import wait_until
 
@@ -41,11 +41,11 @@ MEMORY_TEXT = "log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner t
 def test_a_broker_with_a_bad_file_says_so_in_one_line_and_ends(tmp_path: Path, lines: str, message: str) -> None:
     properties = tmp_path / "server.properties"
     properties.write_text(f"log.dirs={tmp_path / 'data'}\nlisteners=PLAINTEXT://localhost:0\n{lines}\n")
-    command = [sys.executable, "-m", "penstock", "serve", "--config", str(properties)]
+    command = [sys.executable, "-m", "levada", "serve", "--config", str(properties)]
     result = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     assert result.returncode == 1
     assert len(result.stderr.splitlines()) == 1
-    assert result.stderr.startswith(f"penstock: {message}")
+    assert result.stderr.startswith(f"levada: {message}")
     assert not (tmp_path / "data").exists()
 
 
@@ -96,7 +96,7 @@ def test_a_rate_that_changes_counts_for_what_is_under_way_and_after_a_restart(tm
             admin.create_topics([NewTopic("slow", 1, configs=configs)]).raise_any()
             for _ in range(40):
                 producer.send("slow", bytes(200), key=b"key", partition=0).result(10)
-            wait_until(lambda: "penstock.world.worker_process" in _children(process.pid))
+            wait_until(lambda: "levada.world.worker_process" in _children(process.pid))
             assert "cleaned log" not in process.log
             admin.incremental_alter_configs({THIS_BROKER: {RATE: "1e9"}}).raise_any()
             wait_until(lambda: "cleaned log" in process.log)

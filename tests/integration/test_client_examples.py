@@ -5,22 +5,22 @@ from pathlib import Path
 
 import pytest
 
-import penstock.client.blocking.admin
-import penstock.client.blocking.consumer
-import penstock.client.blocking.producer
-import penstock.client.producer.producer
+import levada.client.blocking.admin
+import levada.client.blocking.consumer
+import levada.client.blocking.producer
+import levada.client.producer.producer
 from tests.brokers import BrokerProcess
 
 MODULES = [
-    penstock.client.blocking.producer,
-    penstock.client.blocking.consumer,
-    penstock.client.blocking.admin,
-    penstock.client.producer.producer,
+    levada.client.blocking.producer,
+    levada.client.blocking.consumer,
+    levada.client.blocking.admin,
+    levada.client.producer.producer,
 ]
 PAGE = Path(__file__).parents[2] / "docs" / "clients.md"
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__.removeprefix("penstock.client."))
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__.removeprefix("levada.client."))
 def test_docstrings(broker: BrokerProcess, module: object) -> None:
     failed, tried = doctest.testmod(module, extraglobs={"bootstrap": broker.bootstrap})  # type: ignore[arg-type]
     assert tried > 0

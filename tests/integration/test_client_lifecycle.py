@@ -25,7 +25,7 @@ def values_in(broker: BrokerProcess, topic: str) -> list[bytes]:
 ENDS_OF_LOOPS = {
     "asyncio.run": "asyncio.run(main())",
     "loop.close": "loop = asyncio.new_event_loop(); loop.run_until_complete(main()); loop.close()",
-    "uvloop": "from penstock.world.real import run; run(main())",
+    "uvloop": "from levada.world.real import run; run(main())",
 }
 
 UNCLOSED = """
@@ -179,7 +179,7 @@ def test_the_thread_of_a_dropped_client_ends(broker: BrokerProcess) -> None:
             del client
             gc.collect()
             for thread in threading.enumerate():
-                if thread.name.startswith("penstock"):
+                if thread.name.startswith("levada"):
                     thread.join(10)
                     print(thread.is_alive())
             print("ended")
@@ -405,8 +405,8 @@ def test_an_interrupt_inside_a_with_block_is_not_held_up_by_its_end(broker: Brok
     try:
         ending = run_script(
             """
-            from penstock.client.blocking import client
-            from penstock.client.producer import producer as inner
+            from levada.client.blocking import client
+            from levada.client.producer import producer as inner
 
             client.FAREWELL_SECONDS = inner.INTERRUPTED_SECONDS = 0.5
             start = 0

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from penstock import Producer, aio
-from penstock.client.errors import IllegalState
-from penstock.client.producer import Handle
-from penstock.client.types import TopicPartition
-from penstock.world.real import run
+from levada import Producer, aio
+from levada.client.errors import IllegalState
+from levada.client.producer import Handle
+from levada.client.types import TopicPartition
+from levada.world.real import run
 from tests.brokers import BrokerProcess
 from tests.clients.consumer_cases import produce, reader, topic_of, values_of
 from tests.clients.producer_cases import read_all

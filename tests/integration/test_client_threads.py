@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from penstock import Consumer, Producer
-from penstock.client.errors import BufferExhausted, IllegalState, KafkaError, TimedOut
-from penstock.client.producer import Handle
-from penstock.client.types import RecordMetadata, TopicPartition
+from levada import Consumer, Producer
+from levada.client.errors import BufferExhausted, IllegalState, KafkaError, TimedOut
+from levada.client.producer import Handle
+from levada.client.types import RecordMetadata, TopicPartition
 from tests.brokers import BrokerProcess
 from tests.clients.consumer_cases import topic_of
 

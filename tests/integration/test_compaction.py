@@ -9,9 +9,9 @@ from confluent_kafka import TopicPartition as LibrdkafkaPartition
 from kafka import KafkaConsumer
 from kafka import TopicPartition as KafkaPythonPartition
 
-from penstock import Admin, Consumer, Producer
-from penstock.client.admin import NewTopic
-from penstock.client.types import OffsetAndMetadata, TopicPartition
+from levada import Admin, Consumer, Producer
+from levada.client.admin import NewTopic
+from levada.client.types import OffsetAndMetadata, TopicPartition
 from tests.brokers import BrokerProcess, sound
 from tests.cleaning import cleaned_until, is_clean
 from tests.tools.stages import wait_until

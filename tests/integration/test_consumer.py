@@ -7,9 +7,9 @@ import random
 
 import pytest
 
-from penstock.client.consumer.consumer import Consumer
-from penstock.client.errors import Disconnected, TimedOut
-from penstock.records import ConsumerRecord
+from levada.client.consumer.consumer import Consumer
+from levada.client.errors import Disconnected, TimedOut
+from levada.records import ConsumerRecord
 from tests.brokers import BrokerProcess
 from tests.clients.consumer_cases import (
     CASES,

@@ -1,4 +1,4 @@
-"""`penstock serve --daemon` and `penstock stop`, as an operator types them."""
+"""`levada serve --daemon` and `levada stop`, as an operator types them."""
 
 import os
 import signal
@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from penstock import Admin
-from penstock.cli.kit.processes import is_running, process_of
+from levada import Admin
+from levada.cli.kit.processes import is_running, process_of
 
 
-def penstock(*arguments: str, cwd: Path | None = None) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "penstock", *arguments]
+def levada(*arguments: str, cwd: Path | None = None) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "levada", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, cwd=cwd)
 
 
@@ -31,32 +31,32 @@ def data_directory(tmp_path: Path) -> Iterator[Path]:
 
 
 def start(directory: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    return penstock("serve", "--daemon", "--data-dir", str(directory), "--listen", "localhost:0", *arguments)
+    return levada("serve", "--daemon", "--data-dir", str(directory), "--listen", "localhost:0", *arguments)
 
 
 def test_a_daemon_serves_until_it_is_stopped(data_directory: Path) -> None:
     started = start(data_directory)
     assert started.returncode == 0, started.stderr
     pid = process_of(str(data_directory))
-    assert started.stdout.endswith(f" (process {pid}, log {data_directory / 'penstock.log'})\n")
+    assert started.stdout.endswith(f" (process {pid}, log {data_directory / 'levada.log'})\n")
     address = started.stdout.split(" listening on ")[1].split()[0]
     with Admin(address) as admin:
         assert len(admin.describe_cluster().brokers) == 1
-    stopped = penstock("stop", "--data-dir", str(data_directory))
-    assert (stopped.returncode, stopped.stdout) == (0, f"penstock: stopped process {pid}\n")
+    stopped = levada("stop", "--data-dir", str(data_directory))
+    assert (stopped.returncode, stopped.stdout) == (0, f"levada: stopped process {pid}\n")
     assert not is_running(str(data_directory))
     assert (data_directory / ".kafka_cleanshutdown").exists()
-    assert not (data_directory / "penstock.pid").exists()
-    assert "stopping" in (data_directory / "penstock.log").read_text()
+    assert not (data_directory / "levada.pid").exists()
+    assert "stopping" in (data_directory / "levada.log").read_text()
 
 
 def test_stop_without_a_broker_is_one_line(data_directory: Path, tmp_path: Path) -> None:
-    stopped = penstock("stop", "--data-dir", str(data_directory))
+    stopped = levada("stop", "--data-dir", str(data_directory))
     assert stopped.returncode == 1
     assert stopped.stderr == (
-        f"penstock: no broker runs in {data_directory}: name its --data-dir, or stop all of yours with --all\n"
+        f"levada: no broker runs in {data_directory}: name its --data-dir, or stop all of yours with --all\n"
     )
-    assert penstock("kafka-server-stop.sh", cwd=tmp_path).returncode == 1
+    assert levada("kafka-server-stop.sh", cwd=tmp_path).returncode == 1
 
 
 def test_a_killed_daemon_is_not_mistaken_for_a_running_one(data_directory: Path) -> None:
@@ -66,11 +66,11 @@ def test_a_killed_daemon_is_not_mistaken_for_a_running_one(data_directory: Path)
     os.kill(pid, signal.SIGKILL)
     while is_running(str(data_directory)):
         pass
-    assert (data_directory / "penstock.pid").exists()
+    assert (data_directory / "levada.pid").exists()
     assert process_of(str(data_directory)) is None
-    assert penstock("stop", "--data-dir", str(data_directory)).returncode == 1
+    assert levada("stop", "--data-dir", str(data_directory)).returncode == 1
     assert start(data_directory).returncode == 0
-    assert penstock("stop", "--data-dir", str(data_directory)).returncode == 0
+    assert levada("stop", "--data-dir", str(data_directory)).returncode == 0
 
 
 def test_a_second_daemon_and_a_taken_port_are_refused(data_directory: Path, tmp_path: Path) -> None:
@@ -80,26 +80,26 @@ def test_a_second_daemon_and_a_taken_port_are_refused(data_directory: Path, tmp_
     assert "already; stop it with" in second.stderr
     with socket.create_server(("localhost", 0)) as taken:
         port = taken.getsockname()[1]
-        other = penstock("serve", "--daemon", "--data-dir", str(tmp_path / "other"), "--listen", f"localhost:{port}")
+        other = levada("serve", "--daemon", "--data-dir", str(tmp_path / "other"), "--listen", f"localhost:{port}")
     assert other.returncode == 1
-    assert other.stderr.startswith("penstock: the broker did not start: ")
+    assert other.stderr.startswith("levada: the broker did not start: ")
     assert other.stderr.count("\n") == 1
-    assert penstock("stop", "--data-dir", str(data_directory)).returncode == 0
+    assert levada("stop", "--data-dir", str(data_directory)).returncode == 0
 
 
 def test_kafkas_start_script_is_understood(data_directory: Path, tmp_path: Path) -> None:
     properties = tmp_path / "server.properties"
     properties.write_text(f"log.dirs={data_directory}\nlisteners=PLAINTEXT://localhost:0\nbroker.id=7\n")
     override = ("--override", "num.partitions=5")
-    started = penstock("kafka-server-start.sh", "-daemon", str(properties), *override)
+    started = levada("kafka-server-start.sh", "-daemon", str(properties), *override)
     assert started.returncode == 0, started.stderr
     assert "broker 7 listening on" in started.stdout
-    assert penstock("stop", "--data-dir", str(data_directory)).returncode == 0
+    assert levada("stop", "--data-dir", str(data_directory)).returncode == 0
 
 
 def test_a_log_file_of_ones_own(data_directory: Path, tmp_path: Path) -> None:
     log = tmp_path / "logs" / "broker.log"
     assert start(data_directory, "--log-file", str(log)).returncode == 0
     assert "listening on" in log.read_text()
-    assert penstock("stop", "--data-dir", str(data_directory)).returncode == 0
+    assert levada("stop", "--data-dir", str(data_directory)).returncode == 0
     assert "started node_id=1" in log.read_text()

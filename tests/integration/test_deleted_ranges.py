@@ -19,16 +19,16 @@ from kafka import KafkaConsumer
 from kafka import TopicPartition as KafkaPythonPartition
 from kafka.errors import OffsetOutOfRangeError as KafkaPythonOutOfRange
 
-from penstock import Admin, Consumer, Producer
-from penstock.client.admin import ConfigResource, NewTopic
-from penstock.client.errors import OffsetOutOfRange
-from penstock.client.types import TopicPartition
-from penstock.model.errors import ErrorCode
-from penstock.protocol.api import ApiKey
-from penstock.protocol.codec import decode_prefix, encode_bytes
-from penstock.protocol.headers import decode_response_header, encode_request_header
-from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from penstock.records import iter_batches
+from levada import Admin, Consumer, Producer
+from levada.client.admin import ConfigResource, NewTopic
+from levada.client.errors import OffsetOutOfRange
+from levada.client.types import TopicPartition
+from levada.model.errors import ErrorCode
+from levada.protocol.api import ApiKey
+from levada.protocol.codec import decode_prefix, encode_bytes
+from levada.protocol.headers import decode_response_header, encode_request_header
+from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from levada.records import iter_batches
 from tests.brokers import BrokerProcess, sound
 from tests.cleaning import is_clean
 from tests.tools.stages import wait_until

@@ -20,12 +20,12 @@ from kafka import OffsetAndMetadata
 from kafka import TopicPartition as KafkaPythonPartition
 from kafka.admin import KafkaAdminClient, MemberToRemove
 
-from penstock.model.errors import ErrorCode
-from penstock.model.hashes import coordinator_partition
-from penstock.net.channel import Channel
-from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest
-from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from penstock.world.real_net import RealNet
+from levada.model.errors import ErrorCode
+from levada.model.hashes import coordinator_partition
+from levada.net.channel import Channel
+from levada.protocol.messages.find_coordinator import FindCoordinatorRequest
+from levada.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from levada.world.real_net import RealNet
 from tests.brokers import BrokerProcess
 from tests.integration.test_groups import (
     WAIT_SECONDS,

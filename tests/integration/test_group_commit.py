@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from penstock.model.errors import ErrorCode
-from penstock.model.hashes import coordinator_partition
-from penstock.net.channel import Channel
-from penstock.protocol.api import ApiKey
-from penstock.protocol.messages.api_versions import ApiVersionsRequest
-from penstock.protocol.messages.describe_transactions import DescribeTransactionsRequest
-from penstock.protocol.messages.end_txn import EndTxnRequest
-from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest
-from penstock.protocol.messages.group_commit import GroupCommitMember, GroupCommitRequest, GroupCommitResponse
-from penstock.protocol.messages.init_producer_id import InitProducerIdRequest
-from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from penstock.records import build_batch
+from levada.model.errors import ErrorCode
+from levada.model.hashes import coordinator_partition
+from levada.net.channel import Channel
+from levada.protocol.api import ApiKey
+from levada.protocol.messages.api_versions import ApiVersionsRequest
+from levada.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from levada.protocol.messages.end_txn import EndTxnRequest
+from levada.protocol.messages.find_coordinator import FindCoordinatorRequest
+from levada.protocol.messages.group_commit import GroupCommitMember, GroupCommitRequest, GroupCommitResponse
+from levada.protocol.messages.init_producer_id import InitProducerIdRequest
+from levada.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from levada.records import build_batch
 from tests.brokers import BrokerProcess, sound
 from tests.integration.isolation import COMMITTED, UNCOMMITTED, end_of, ends_at, read_committed
 from tests.integration.test_groups import create_topic, wait_until
@@ -253,7 +253,7 @@ def test_a_member_that_ended_on_its_own_keeps_the_group_back(broker: BrokerProce
 
 
 @pytest.mark.parametrize(
-    ("software", "is_told"), [("penstock", True), ("apache-kafka-java", False), ("librdkafka", False)]
+    ("software", "is_told"), [("levada", True), ("apache-kafka-java", False), ("librdkafka", False)]
 )
 def test_only_our_own_clients_are_told_of_the_group_commit(broker: BrokerProcess, software: str, is_told: bool) -> None:
     async def session(channel: Channel) -> bool:

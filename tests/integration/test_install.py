@@ -50,8 +50,8 @@ def test_a_wheel_is_built_with_and_without_a_compiler(tmp_path: Path, has_compil
         names = archive.namelist()
         archive.extractall(tmp_path / "installed")
     assert any(name.endswith(".so") for name in names) == has_compiler
-    assert "penstock/py.typed" in names
-    code = "import penstock.records, penstock.records.builder; print(penstock.records.COMPILED)"
+    assert "levada/py.typed" in names
+    code = "import levada.records, levada.records.builder; print(levada.records.COMPILED)"
     ran = subprocess.run(
         [sys.executable, "-P", "-c", f"import sys; sys.path.insert(0, {str(tmp_path / 'installed')!r}); {code}"],
         capture_output=True,

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from penstock import Consumer
-from penstock.client.errors import IllegalState, SerializationFailed
-from penstock.client.types import OffsetAndMetadata, TopicPartition
-from penstock.records import ConsumerRecord
+from levada import Consumer
+from levada.client.errors import IllegalState, SerializationFailed
+from levada.client.types import OffsetAndMetadata, TopicPartition
+from levada.records import ConsumerRecord
 from tests.brokers import BrokerProcess, sound
 from tests.clients.consumer_cases import numbered, produce, topic_of
 from tests.clients.group_cases import BROKER_SETTINGS

@@ -11,18 +11,18 @@ from typing import Any
 
 import pytest
 
-from penstock import Admin, Consumer, Producer
-from penstock.client.admin import OffsetSpec
-from penstock.client.errors import UnknownTopicOrPartition
-from penstock.model.errors import ErrorCode
-from penstock.net.channel import Channel
-from penstock.protocol.messages.offset_for_leader_epoch import (
+from levada import Admin, Consumer, Producer
+from levada.client.admin import OffsetSpec
+from levada.client.errors import UnknownTopicOrPartition
+from levada.model.errors import ErrorCode
+from levada.net.channel import Channel
+from levada.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from penstock.records import build_batch
+from levada.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from levada.records import build_batch
 from tests.brokers import BrokerProcess, sound
 from tests.cleaning import cleaned_until, is_clean
 from tests.integration.directories import SEGMENT_BYTES, SLOW, Moving, limit_moves, three_directories

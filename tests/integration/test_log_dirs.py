@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from kafka.admin import KafkaAdminClient
 
-from penstock import Admin, Consumer
-from penstock.client.admin import ConfigResource, NewTopic, Replica
-from penstock.client.errors import UnknownTopicOrPartition
-from penstock.client.types import TopicPartition
-from penstock.model.errors import ErrorCode
+from levada import Admin, Consumer
+from levada.client.admin import ConfigResource, NewTopic, Replica
+from levada.client.errors import UnknownTopicOrPartition
+from levada.client.types import TopicPartition
+from levada.model.errors import ErrorCode
 from tests.brokers import BrokerProcess, sound
 from tests.integration.directories import NAMES, RATE, SEGMENT_BYTES, SLOW, Moving, limit_moves, three_directories
 from tests.tools.running import run_ours

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.broker.handlers import HANDLERS
-from penstock.client.admin import Admin, ConfigResource, NewTopic, OffsetSpec
-from penstock.client.errors import ConfigurationError, Disconnected, IllegalState, KafkaError, TimedOut
-from penstock.client.types import TopicPartition
-from penstock.protocol.api import ApiKey
+from levada.broker.handlers import HANDLERS
+from levada.client.admin import Admin, ConfigResource, NewTopic, OffsetSpec
+from levada.client.errors import ConfigurationError, Disconnected, IllegalState, KafkaError, TimedOut
+from levada.client.types import TopicPartition
+from levada.protocol.api import ApiKey
 from tests.brokers import BrokerProcess
 from tests.clients.admin_cases import CASES, Case, Target
 from tests.clients.admin_cases.examples import all_examples, run_examples
@@ -47,7 +47,7 @@ def test_the_examples_of_the_docstrings_are_true(own_broker: BrokerProcess) -> N
 def test_a_client_that_is_never_closed_ends_in_silence(target: Target) -> None:
     script = f"""
 import asyncio
-from penstock.client.admin import Admin
+from levada.client.admin import Admin
 async def main():
     admin = Admin({target.bootstrap!r})
     await admin.list_topics()

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from penstock.client.errors import TimedOut
-from penstock.client.producer import Producer
-from penstock.protocol.api import ApiKey
+from levada.client.errors import TimedOut
+from levada.client.producer import Producer
+from levada.protocol.api import ApiKey
 from tests.brokers import BrokerProcess
 from tests.clients.consumer_cases import topic_of, values_of
 from tests.clients.faulty_proxy import Fault, FaultyProxy, no_trouble
@@ -19,7 +19,7 @@ from tests.clients.producer_cases import read_all
 
 IN_FLIGHT = 5
 RANDOM_RECORDS = 300
-SEEDS = range(50 if os.environ.get("PENSTOCK_SOAK") == "1" else 1)
+SEEDS = range(50 if os.environ.get("LEVADA_SOAK") == "1" else 1)
 ALONE: dict[str, Any] = {"batch_size": 1, "linger_ms": 0, "retry_backoff_ms": 20, "reconnect_backoff_ms": 10}
 """Each record is a batch, and each batch a request."""
 

@@ -11,7 +11,7 @@ from tests.brokers import BrokerProcess
 
 
 def serve(data_directory: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "penstock", "serve", "--data-dir", str(data_directory), "--listen", "localhost:0"]
+    command = [sys.executable, "-m", "levada", "serve", "--data-dir", str(data_directory), "--listen", "localhost:0"]
     return subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=20, check=False)
 
 
@@ -22,8 +22,8 @@ def refusal(result: "subprocess.CompletedProcess[str]") -> str:
     assert "Traceback" not in result.stderr
     *logged, line = result.stderr.splitlines()
     assert not [each for each in logged if " INFO " not in each]
-    assert line.startswith("penstock: ")
-    return line.removeprefix("penstock: ")
+    assert line.startswith("levada: ")
+    return line.removeprefix("levada: ")
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""`penstock serve` as a person meets it."""
+"""`levada serve` as a person meets it."""
 
 import signal
 import subprocess
@@ -11,7 +11,7 @@ from tests.brokers import BrokerProcess
 
 
 def serve(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "penstock", *arguments]
+    command = [sys.executable, "-m", "levada", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
 
 
@@ -26,14 +26,14 @@ def test_a_second_broker_on_one_data_directory_is_refused(own_broker: BrokerProc
     second = serve("serve", "--data-dir", str(own_broker.data_directory), "--listen", "localhost:0")
     assert second.returncode == 1
     assert second.stderr.splitlines()[-1] == (
-        f"penstock: {own_broker.data_directory} is in use by another broker; stop it or choose another --data-dir"
+        f"levada: {own_broker.data_directory} is in use by another broker; stop it or choose another --data-dir"
     )
 
 
 def test_a_port_in_use_is_one_line(own_broker: BrokerProcess, tmp_path: Path) -> None:
     second = serve("serve", "--data-dir", str(tmp_path / "other"), "--listen", f"localhost:{own_broker.port}")
     assert second.returncode == 1
-    assert second.stderr.splitlines()[-1].startswith("penstock: ")
+    assert second.stderr.splitlines()[-1].startswith("levada: ")
     assert "Traceback" not in second.stderr
 
 
@@ -60,7 +60,7 @@ def test_a_bad_setting_is_one_line_and_exit_code_1(tmp_path: Path, arguments: li
     result = serve("serve", "--data-dir", str(tmp_path / "data"), "--listen", "localhost:0", *arguments)
     assert result.returncode == 1
     assert len(result.stderr.splitlines()) == 1
-    assert result.stderr.startswith("penstock: ")
+    assert result.stderr.startswith("levada: ")
     assert message in result.stderr
 
 
@@ -75,10 +75,10 @@ def test_a_properties_file_is_read_and_set_wins_over_it(tmp_path: Path) -> None:
         f"broker.id=1\nlog.dirs={tmp_path / 'data'}\nnum.partitions=2\nnum.network.threads=3\n"
         "listeners=PLAINTEXT://localhost:0\n"
     )
-    command = [sys.executable, "-m", "penstock", "serve", "--config", str(properties), "--set", "num.partitions=4"]
+    command = [sys.executable, "-m", "levada", "serve", "--config", str(properties), "--set", "num.partitions=4"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
-    assert process.stdout.readline().startswith("penstock: broker 1 listening on localhost:")
+    assert process.stdout.readline().startswith("levada: broker 1 listening on localhost:")
     process.send_signal(signal.SIGTERM)
     _, log = process.communicate(timeout=20)
     assert process.returncode == 0
@@ -87,6 +87,6 @@ def test_a_properties_file_is_read_and_set_wins_over_it(tmp_path: Path) -> None:
 
 
 def test_importing_a_node_loads_nothing_heavy() -> None:
-    code = "import sys, penstock.node; print([m for m in ('pyarrow', 'numpy', 'kazoo', 'pyspark') if m in sys.modules])"
+    code = "import sys, levada.node; print([m for m in ('pyarrow', 'numpy', 'kazoo', 'pyspark') if m in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=20)
     assert result.stdout.strip() == "[]"

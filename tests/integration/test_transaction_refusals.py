@@ -2,17 +2,17 @@
 
 import pytest
 
-from penstock.model.errors import ErrorCode
-from penstock.net.channel import Channel
-from penstock.protocol.messages.add_partitions_to_txn import (
+from levada.model.errors import ErrorCode
+from levada.net.channel import Channel
+from levada.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-from penstock.protocol.messages.api_versions import ApiVersionsRequest
-from penstock.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
-from penstock.protocol.messages.end_txn import EndTxnRequest
-from penstock.protocol.messages.group_commit import GroupCommitMember
+from levada.protocol.messages.api_versions import ApiVersionsRequest
+from levada.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from levada.protocol.messages.end_txn import EndTxnRequest
+from levada.protocol.messages.group_commit import GroupCommitMember
 from tests.brokers import BrokerProcess
 from tests.integration.test_group_commit import initialize, states, take_over, write
 from tests.integration.test_groups import create_topic

@@ -10,15 +10,15 @@ import pytest
 from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient
 
-from penstock.model.errors import ErrorCode
-from penstock.model.hashes import coordinator_partition
-from penstock.net.channel import Channel
-from penstock.protocol.messages.offset_fetch import (
+from levada.model.errors import ErrorCode
+from levada.model.hashes import coordinator_partition
+from levada.net.channel import Channel
+from levada.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from penstock.records import iter_batches
+from levada.records import iter_batches
 from tests.brokers import BrokerProcess, sound
 from tests.integration.isolation import (
     COMMITTED,

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from penstock.model.errors import ErrorCode
-from penstock.net.channel import Channel, ChannelClosed
-from penstock.protocol.api import ApiKey
-from penstock.protocol.messages.api_versions import ApiVersionsRequest
-from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from penstock.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from penstock.records import build_batch
-from penstock.world.real_net import RealNet
+from levada.model.errors import ErrorCode
+from levada.net.channel import Channel, ChannelClosed
+from levada.protocol.api import ApiKey
+from levada.protocol.messages.api_versions import ApiVersionsRequest
+from levada.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from levada.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from levada.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from levada.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from levada.records import build_batch
+from levada.world.real_net import RealNet
 from tests.brokers import BrokerProcess
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden" / "batches"

@@ -15,13 +15,13 @@ import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from penstock.records import BatchView, Codec, Record, build_batch, iter_batches
-from penstock.storage.loading import LogState, open_log
-from penstock.storage.log import Log
-from penstock.storage.log_config import LogConfig
-from penstock.storage.log_directory import CLEAN_SHUTDOWN, LogDirectory
-from penstock.storage.producers import Origin
-from penstock.world.real_disk import RealDisk
+from levada.records import BatchView, Codec, Record, build_batch, iter_batches
+from levada.storage.loading import LogState, open_log
+from levada.storage.log import Log
+from levada.storage.log_config import LogConfig
+from levada.storage.log_directory import CLEAN_SHUTDOWN, LogDirectory
+from levada.storage.producers import Origin
+from levada.world.real_disk import RealDisk
 from tests.integration.samples import CODECS, samples
 
 HERE = Path(__file__).parent / "apache"

@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from penstock.groups.consumer import Client, Committer, ConsumerGroupSettings, Interval
-from penstock.groups.group import Group, State
-from penstock.groups.member import Member
-from penstock.model.errors import ErrorCode
-from penstock.net.channel import Channel
-from penstock.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest, DescribedGroup
-from penstock.protocol.messages.consumer_group_heartbeat import (
+from levada.groups.consumer import Client, Committer, ConsumerGroupSettings, Interval
+from levada.groups.group import Group, State
+from levada.groups.member import Member
+from levada.model.errors import ErrorCode
+from levada.net.channel import Channel
+from levada.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest, DescribedGroup
+from levada.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     RequestTopicPartitions,
 )
-from penstock.protocol.messages.consumer_protocol import (
+from levada.protocol.messages.consumer_protocol import (
     AssignedTopic,
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
@@ -28,27 +28,27 @@ from penstock.protocol.messages.consumer_protocol import (
     encode_assignment,
     encode_subscription,
 )
-from penstock.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest
-from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from penstock.protocol.messages.leave_group import (
+from levada.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from levada.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from levada.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from levada.protocol.messages.find_coordinator import FindCoordinatorRequest
+from levada.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from levada.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from levada.protocol.messages.leave_group import (
     LeaveGroupRequest,
     LeaveGroupResponse,
     MemberIdentity,
     MemberResponse,
 )
-from penstock.protocol.messages.metadata import MetadataRequest
-from penstock.protocol.messages.offset_commit import (
+from levada.protocol.messages.metadata import MetadataRequest
+from levada.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from penstock.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from penstock.world.real_net import RealNet
+from levada.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from levada.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from levada.world.real_net import RealNet
 from tests.interop import test_apache_broker
 from tests.interop.test_apache_broker import JARS, ApacheBroker
 from tests.unit.groups.consumer.harness import Coordinator
@@ -394,7 +394,7 @@ class OurSide(Side):
         coordinator, groups = self._coordinator, self._coordinator.groups
         now_ms = coordinator.now_ms
         if isinstance(request, JoinGroupRequest):
-            joined = groups.join(request, Client("penstock", "/127.0.0.1", version), now_ms)
+            joined = groups.join(request, Client("levada", "/127.0.0.1", version), now_ms)
             coordinator.write(joined.records)
             return joined.reply
         if isinstance(request, SyncGroupRequest):

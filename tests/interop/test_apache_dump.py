@@ -85,7 +85,7 @@ def compare(apache: list[str], directory: Path, flags: list[str]) -> str:
     """Both tools over every file that both read; returns what they printed."""
     files = ",".join(str(path) for path in sorted(directory.iterdir()) if path.suffix in SUFFIXES)
     # Ours goes first, to see the files before Apache's may have changed them.
-    ours = run([sys.executable, "-m", "penstock", "dump-log", "--files", files, *flags])
+    ours = run([sys.executable, "-m", "levada", "dump-log", "--files", files, *flags])
     theirs = run([*apache, "--files", files, *flags])
     if theirs.returncode == 0:
         assert ours.stdout == theirs.stdout

@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-from penstock import Admin, Producer
-from penstock.client.admin import ConfigResource, NewTopic
-from penstock.records import BatchView
-from penstock.storage.checkpoint import read_offsets
-from penstock.storage.cleaning.cleaner import Cleaner, Order, Source
-from penstock.storage.cleaning.filtering import LastRecord
-from penstock.storage.cleaning.swapping import Swap
-from penstock.storage.loading import open_log
-from penstock.storage.log import Log
-from penstock.storage.log_config import LogConfig
-from penstock.storage.log_directory import CLEAN_ENDS
-from penstock.storage.open_files import OpenFiles
-from penstock.world.real_disk import RealDisk
+from levada import Admin, Producer
+from levada.client.admin import ConfigResource, NewTopic
+from levada.records import BatchView
+from levada.storage.checkpoint import read_offsets
+from levada.storage.cleaning.cleaner import Cleaner, Order, Source
+from levada.storage.cleaning.filtering import LastRecord
+from levada.storage.cleaning.swapping import Swap
+from levada.storage.loading import open_log
+from levada.storage.log import Log
+from levada.storage.log_config import LogConfig
+from levada.storage.log_directory import CLEAN_ENDS
+from levada.storage.open_files import OpenFiles
+from levada.world.real_disk import RealDisk
 from tests.interop.test_apache_broker import SETTINGS, ApacheBroker
 from tests.tools.stages import wait_until
 

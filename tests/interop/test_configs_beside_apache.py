@@ -1,4 +1,4 @@
-"""`penstock configs` beside Apache's tool: what is too long for a golden file, and what our broker does not serve."""
+"""`levada configs` beside Apache's tool: what is too long for a golden file, and what our broker does not serve."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from penstock import Admin, Consumer, Producer
-from penstock.client.admin import ConfigResource, NewTopic, OffsetSpec, Replica
-from penstock.client.types import TopicPartition
-from penstock.net.channel import Channel
-from penstock.protocol.messages.alter_replica_log_dirs import (
+from levada import Admin, Consumer, Producer
+from levada.client.admin import ConfigResource, NewTopic, OffsetSpec, Replica
+from levada.client.types import TopicPartition
+from levada.net.channel import Channel
+from levada.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
-from penstock.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
-from penstock.world.real_net import RealNet
+from levada.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from levada.world.real_net import RealNet
 from tests.brokers import BrokerProcess
 from tests.interop.test_apache_broker import SETTINGS, ApacheBroker
 from tests.interop.test_apache_differential import NODE_SETTINGS

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from penstock.client.admin import (
+from levada.client.admin import (
     AbortTransaction,
     Admin,
     ConfigResource,
@@ -20,9 +20,9 @@ from penstock.client.admin import (
     OffsetSpec,
     Replica,
 )
-from penstock.client.errors import TimedOut
-from penstock.client.types import OffsetAndMetadata, TopicPartition
-from penstock.model.errors import ErrorCode
+from levada.client.errors import TimedOut
+from levada.client.types import OffsetAndMetadata, TopicPartition
+from levada.model.errors import ErrorCode
 from tests.clients.admin_cases.case import Target, known, until
 from tests.clients.admin_cases.surroundings import open_transaction, produce
 from tests.interop.test_apache_broker import JARS, SETTINGS, START_SECONDS, STOP_SECONDS, free_ports, java

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock import Admin, Producer
-from penstock.client.admin import NewTopic
-from penstock.client.types import TopicPartition
+from levada import Admin, Producer
+from levada.client.admin import NewTopic
+from levada.client.types import TopicPartition
 from tests.interop.test_apache_broker import java
 from tests.interop.test_our_admin_on_apache_cluster import BROKERS, ApacheCluster
 from tests.tools.following import followed, ours

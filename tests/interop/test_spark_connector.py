@@ -1,4 +1,4 @@
-"""Spark's own Kafka connector against Penstock: read, write, and a restart from its checkpoint."""
+"""Spark's own Kafka connector against Levada: read, write, and a restart from its checkpoint."""
 
 import json
 from collections.abc import Iterator
@@ -8,10 +8,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from penstock import Admin, Consumer, Producer
-from penstock.client.admin import NewTopic
-from penstock.client.types import TopicPartition
-from penstock.spark import session
+from levada import Admin, Consumer, Producer
+from levada.client.admin import NewTopic
+from levada.client.types import TopicPartition
+from levada.spark import session
 from tests.brokers import BrokerProcess
 from tests.interop.spark_connector import jars
 
@@ -36,7 +36,7 @@ def spark() -> Iterator[SparkSession]:
 def test_it_reads_what_our_producer_wrote_as_our_own_source_does(spark: SparkSession, broker: BrokerProcess) -> None:
     fill(broker, "read")
     theirs = table(spark, "kafka", broker, "read")
-    ours = table(spark, "penstock", broker, "read")
+    ours = table(spark, "levada", broker, "read")
     assert theirs.schema == ours.schema
     assert theirs.count() == ROWS
     assert theirs.exceptAll(ours).count() == 0
@@ -50,7 +50,7 @@ def test_both_understand_the_same_bounds(spark: SparkSession, broker: BrokerProc
         "endingOffsets": json.dumps({"bounds": {"0": 20, "1": 5, "2": -1}}),
     }
     theirs = table(spark, "kafka", broker, "bounds", **bounds)
-    ours = table(spark, "penstock", broker, "bounds", **bounds)
+    ours = table(spark, "levada", broker, "bounds", **bounds)
     assert theirs.count() > 0
     assert theirs.exceptAll(ours).count() == ours.exceptAll(theirs).count() == 0
 
@@ -71,7 +71,7 @@ def test_a_query_goes_on_from_its_checkpoint(spark: SparkSession, broker: Broker
 
 def test_it_reads_only_what_our_sink_has_committed(spark: SparkSession, broker: BrokerProcess) -> None:
     rows = spark.range(ROWS).select(f.col("id").cast("string").alias("value"))
-    rows.write.format("penstock").mode("append").option("kafka.bootstrap.servers", broker.bootstrap).option(
+    rows.write.format("levada").mode("append").option("kafka.bootstrap.servers", broker.bootstrap).option(
         "topic", "committed"
     ).save()
     found = table(spark, "kafka", broker, "committed", **{"kafka.isolation.level": "read_committed"})

@@ -8,9 +8,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from penstock import Consumer
-from penstock.client.types import TopicPartition
-from penstock.spark import session
+from levada import Consumer
+from levada.client.types import TopicPartition
+from levada.spark import session
 from tests.interop.test_apache_broker import ApacheBroker
 
 pytestmark = pytest.mark.usefixtures("apache_jars")
@@ -44,24 +44,24 @@ def test_what_can_be_written_and_read(spark: SparkSession, bootstrap: str, tmp_p
     with pytest.raises(PySparkException, match="cannot commit a batch as a whole"):
         write(rows, bootstrap, "refused", delivery="exactly-once")
     for topic in ("plain", "atomic"):
-        found = spark.read.format("penstock").option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic)
+        found = spark.read.format("levada").option("kafka.bootstrap.servers", bootstrap).option("subscribe", topic)
         assert found.load().select("value").distinct().count() == ROWS
     assert copied(spark, bootstrap, "plain", "copy", tmp_path) == ROWS
 
 
 def write(rows: DataFrame, bootstrap: str, topic: str, **options: str) -> None:
-    writer = rows.write.format("penstock").mode("append").option("kafka.bootstrap.servers", bootstrap)
+    writer = rows.write.format("levada").mode("append").option("kafka.bootstrap.servers", bootstrap)
     writer.option("topic", topic).options(**options).save()
 
 
 def copied(spark: SparkSession, bootstrap: str, source: str, target: str, directory: Path) -> int:
-    stream = spark.readStream.format("penstock").option("kafka.bootstrap.servers", bootstrap)
+    stream = spark.readStream.format("levada").option("kafka.bootstrap.servers", bootstrap)
     query = (
         stream.option("subscribe", source)
         .option("startingOffsets", "earliest")
         .load()
         .select("value")
-        .writeStream.format("penstock")
+        .writeStream.format("levada")
         .option("kafka.bootstrap.servers", bootstrap)
         .option("topic", target)
         .option("checkpointLocation", str(directory / "checkpoint"))

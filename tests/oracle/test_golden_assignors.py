@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from penstock.groups.assignors import ASSIGNORS, AssignmentError, MemberSpec
-from penstock.model.hashes import uuid_from_text
+from levada.groups.assignors import ASSIGNORS, AssignmentError, MemberSpec
+from levada.model.hashes import uuid_from_text
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden" / "assignors"
 CASES: list[tuple[str, Any]] = [

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from penstock.records import (
+from levada.records import (
     BatchView,
     Codec,
     ControlType,
@@ -25,8 +25,8 @@ from penstock.records import (
     pure,
     pure_writer,
 )
-from penstock.records import _kernel as compiled
-from penstock.records.record import RecordInput
+from levada.records import _kernel as compiled
+from levada.records.record import RecordInput
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden" / "batches"
 NAMES = [entry["name"] for entry in json.loads((GOLDEN / "INDEX.json").read_text())]

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from penstock.client.assignors import ASSIGNORS, Subscription
-from penstock.client.assignors.claims import Claim
-from penstock.client.assignors.sticky import decode_claim
-from penstock.client.assignors.wire import (
+from levada.client.assignors import ASSIGNORS, Subscription
+from levada.client.assignors.claims import Claim
+from levada.client.assignors.sticky import decode_claim
+from levada.client.assignors.wire import (
     decode_assignment,
     decode_subscription,
     encode_assignment,

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from penstock.records import BatchView, parse_control_record
-from penstock.storage.cleaning.cleaner import Cleaned, Cleaner, Order, Source
-from penstock.storage.cleaning.dirty import dirty_part
-from penstock.storage.cleaning.filtering import LastRecord
-from penstock.storage.cleaning.swapping import Swap
-from penstock.storage.loading import open_log
-from penstock.storage.log import Log
-from penstock.storage.log_config import LogConfig
-from penstock.storage.open_files import OpenFiles
-from penstock.storage.producers import Origin
-from penstock.world.real_disk import RealDisk
+from levada.records import BatchView, parse_control_record
+from levada.storage.cleaning.cleaner import Cleaned, Cleaner, Order, Source
+from levada.storage.cleaning.dirty import dirty_part
+from levada.storage.cleaning.filtering import LastRecord
+from levada.storage.cleaning.swapping import Swap
+from levada.storage.loading import open_log
+from levada.storage.log import Log
+from levada.storage.log_config import LogConfig
+from levada.storage.open_files import OpenFiles
+from levada.storage.producers import Origin
+from levada.world.real_disk import RealDisk
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden" / "compaction"
 CASES = sorted(path.parent.name for path in GOLDEN.glob("*/case.json"))

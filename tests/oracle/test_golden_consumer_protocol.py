@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from penstock.protocol.errors import MalformedMessage
-from penstock.protocol.messages.consumer_protocol import (
+from levada.protocol.errors import MalformedMessage
+from levada.protocol.messages.consumer_protocol import (
     AssignedTopic,
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.main import main
+from levada.cli.main import main
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden" / "logs"
 
@@ -58,4 +58,4 @@ def test_no_damage_leaves_a_traceback(
     assert main(["dump-log", "--files", ",".join(paths), *flags]) in (0, 1)
     printed = capsys.readouterr()
     assert [line for line in printed.out.splitlines() if line.startswith("Dumping ")] == [f"Dumping {p}" for p in paths]
-    assert sum(line.startswith("penstock: ") for line in printed.err.splitlines()) <= len(paths)
+    assert sum(line.startswith("levada: ") for line in printed.err.splitlines()) <= len(paths)

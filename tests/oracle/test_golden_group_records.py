@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.main import main
-from penstock.coordination.decision import Record
-from penstock.groups import records
-from penstock.groups.records import RECORD_TYPES, decode, encode, written_version
-from penstock.protocol.codec import encode_bytes
-from penstock.protocol.json_text import plain_of
-from penstock.records import iter_batches
+from levada.cli.main import main
+from levada.coordination.decision import Record
+from levada.groups import records
+from levada.groups.records import RECORD_TYPES, decode, encode, written_version
+from levada.protocol.codec import encode_bytes
+from levada.protocol.json_text import plain_of
+from levada.records import iter_batches
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden" / "records"
 ALL: list[Any] = json.loads((GOLDEN / "consumer-offsets.json").read_text())

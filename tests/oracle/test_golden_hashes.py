@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.model.hashes import (
+from levada.model.hashes import (
     coordinator_partition,
     java_string_hash,
     murmur2,
@@ -15,8 +15,8 @@ from penstock.model.hashes import (
     uuid_from_text,
     uuid_to_text,
 )
-from penstock.records import varint
-from penstock.records.checksum import crc32c
+from levada.records import varint
+from levada.records.checksum import crc32c
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden" / "hashes"
 

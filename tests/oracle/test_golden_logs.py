@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.model.errors import (
+from levada.model.errors import (
     InvalidProducerEpoch,
     InvalidRecord,
     InvalidTxnState,
@@ -17,15 +17,15 @@ from penstock.model.errors import (
     OutOfOrderSequenceNumber,
     TransactionCoordinatorFenced,
 )
-from penstock.records import BatchView
-from penstock.storage.loading import LogState, open_log
-from penstock.storage.log import Log
-from penstock.storage.log_config import LogConfig
-from penstock.storage.lookups import locate
-from penstock.storage.producers import Origin
-from penstock.storage.retention import delete_old_segments
-from penstock.storage.validation import validate
-from penstock.world.real_disk import RealDisk
+from levada.records import BatchView
+from levada.storage.loading import LogState, open_log
+from levada.storage.log import Log
+from levada.storage.log_config import LogConfig
+from levada.storage.lookups import locate
+from levada.storage.producers import Origin
+from levada.storage.retention import delete_old_segments
+from levada.storage.validation import validate
+from levada.world.real_disk import RealDisk
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden" / "logs"
 CASES = ("a-plain", "a2-log-append-time", "b-transactions", "c-epochs", "c2-truncated", "d-restart")

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from penstock.storage.formats import CorruptFile, decode_snapshot, encode_snapshot
-from penstock.storage.producers import Producers
+from levada.storage.formats import CorruptFile, decode_snapshot, encode_snapshot
+from levada.storage.producers import Producers
 
 SNAPSHOTS: list[Any] = json.loads(
     (Path(__file__).parents[1] / "data" / "golden" / "records" / "producer-snapshots.json").read_text()

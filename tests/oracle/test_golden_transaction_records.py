@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.main import main
-from penstock.protocol.codec import encode_bytes
-from penstock.protocol.errors import CannotEncode
-from penstock.protocol.json_text import json_text, plain_of
-from penstock.records import iter_batches
-from penstock.transactions import State, Transaction
-from penstock.transactions.records import decode, encode
-from penstock.transactions.transaction import record_of, transaction_from
+from levada.cli.main import main
+from levada.protocol.codec import encode_bytes
+from levada.protocol.errors import CannotEncode
+from levada.protocol.json_text import json_text, plain_of
+from levada.records import iter_batches
+from levada.transactions import State, Transaction
+from levada.transactions.records import decode, encode
+from levada.transactions.transaction import record_of, transaction_from
 from tests.unit.transactions.journals import value_of
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden" / "records"

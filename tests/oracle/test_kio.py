@@ -14,11 +14,11 @@ from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
-from penstock.protocol.api import ApiKey, request_class, response_class
-from penstock.protocol.codec import decode, encode_bytes
-from penstock.protocol.declare import NO_UUID, Struct
-from penstock.protocol.messages import consumer_protocol, data
-from penstock.protocol.schema import FieldSpec, fields_of
+from levada.protocol.api import ApiKey, request_class, response_class
+from levada.protocol.codec import decode, encode_bytes
+from levada.protocol.declare import NO_UUID, Struct
+from levada.protocol.messages import consumer_protocol, data
+from levada.protocol.schema import FieldSpec, fields_of
 
 ROUNDS = 10
 EPOCH = datetime.datetime.fromtimestamp(0, datetime.UTC)

@@ -7,23 +7,23 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from penstock.model.errors import DuplicateSequenceNumber, OutOfOrderSequenceNumber
-from penstock.records import BatchView, Codec, build_batch
-from penstock.records.builder import ControlType, parse_control_record
-from penstock.records.offset_map import SLOT_BYTES
-from penstock.sim import Simulation
-from penstock.sim.incarnation import HostDied
-from penstock.storage.cleaning.cleaner import CLEANED, order_for
-from penstock.storage.cleaning.dirty import dirty_part
-from penstock.storage.cleaning.swapping import Swap
-from penstock.storage.cleaning.task import clean as clean_in_worker
-from penstock.storage.cleaning.task import decode_cleaned, encode_order
-from penstock.storage.loading import LogState, open_log
-from penstock.storage.log_config import LogConfig
-from penstock.storage.open_files import OpenFiles
-from penstock.storage.outcomes import Appended
-from penstock.storage.producers import Origin
-from penstock.storage.retention import expire, retire
+from levada.model.errors import DuplicateSequenceNumber, OutOfOrderSequenceNumber
+from levada.records import BatchView, Codec, build_batch
+from levada.records.builder import ControlType, parse_control_record
+from levada.records.offset_map import SLOT_BYTES
+from levada.sim import Simulation
+from levada.sim.incarnation import HostDied
+from levada.storage.cleaning.cleaner import CLEANED, order_for
+from levada.storage.cleaning.dirty import dirty_part
+from levada.storage.cleaning.swapping import Swap
+from levada.storage.cleaning.task import clean as clean_in_worker
+from levada.storage.cleaning.task import decode_cleaned, encode_order
+from levada.storage.loading import LogState, open_log
+from levada.storage.log_config import LogConfig
+from levada.storage.open_files import OpenFiles
+from levada.storage.outcomes import Appended
+from levada.storage.producers import Origin
+from levada.storage.retention import expire, retire
 from tests.logs import T0, batches_from, check_indexes, clean, killed, marker
 from tests.property.compaction_model import Batch, CompactedModel, Outcome, Pass, Row, Transaction
 

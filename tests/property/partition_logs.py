@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from penstock.transactions import Marker
+from levada.transactions import Marker
 
 
 @dataclass(slots=True)

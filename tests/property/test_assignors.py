@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.groups.assignors import ASSIGNORS, Assignment, MemberSpec
+from levada.groups.assignors import ASSIGNORS, Assignment, MemberSpec
 
 Members = dict[str, MemberSpec]
 Counts = dict[bytes, int]

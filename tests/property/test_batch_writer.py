@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from penstock.model import hashes
-from penstock.records import (
+from levada.model import hashes
+from levada.records import (
     BatchView,
     Codec,
     CorruptBatch,
@@ -21,7 +21,7 @@ from penstock.records import (
     pure,
     pure_writer,
 )
-from penstock.records.arrow_writer import arrow_records
+from levada.records.arrow_writer import arrow_records
 
 TWINS = [pytest.param(_writer, id="compiled"), pytest.param(pure_writer, id="pure")]
 BOTH: tuple[ModuleType, ModuleType] = (_writer, pure_writer)

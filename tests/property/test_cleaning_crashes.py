@@ -6,18 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.records import BatchView, build_batch
-from penstock.sim.incarnation import HostDied
-from penstock.sim.world import Simulation
-from penstock.storage.cleaning.cleaner import CLEANED, Cleaner, Order, Source
-from penstock.storage.cleaning.filtering import LastRecord
-from penstock.storage.cleaning.swapping import Swap
-from penstock.storage.loading import LogState, open_log
-from penstock.storage.log import Log
-from penstock.storage.log_config import LogConfig
-from penstock.storage.open_files import OpenFiles
-from penstock.storage.producers import Origin
-from penstock.world.disk import Disk
+from levada.records import BatchView, build_batch
+from levada.sim.incarnation import HostDied
+from levada.sim.world import Simulation
+from levada.storage.cleaning.cleaner import CLEANED, Cleaner, Order, Source
+from levada.storage.cleaning.filtering import LastRecord
+from levada.storage.cleaning.swapping import Swap
+from levada.storage.loading import LogState, open_log
+from levada.storage.log import Log
+from levada.storage.log_config import LogConfig
+from levada.storage.open_files import OpenFiles
+from levada.storage.producers import Origin
+from levada.world.disk import Disk
 from tests.logs import T0, batches_from, check_indexes, killed
 
 HOST, DIRECTORY = "host", "/data/t-0"

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from penstock.client.assignors import ASSIGNORS, Assignment, Partition, ReplicaRacks, Subscription
-from penstock.client.assignors.order import hash_order
+from levada.client.assignors import ASSIGNORS, Assignment, Partition, ReplicaRacks, Subscription
+from levada.client.assignors.order import hash_order
 
 Members = dict[str, Subscription]
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.protocol.api import ApiKey, request_class, response_class
-from penstock.protocol.codec import decode, decoder_of, encode_bytes
-from penstock.protocol.errors import MalformedMessage
-from penstock.protocol.schema import FieldSpec, fields_of
+from levada.protocol.api import ApiKey, request_class, response_class
+from levada.protocol.codec import decode, decoder_of, encode_bytes
+from levada.protocol.errors import MalformedMessage
+from levada.protocol.schema import FieldSpec, fields_of
 
 MESSAGES: list[tuple[type[Any], int]] = [
     (cls, version)
@@ -94,7 +94,7 @@ def test_a_frame_never_costs_more_than_a_fixed_multiple_of_its_size(fill: bytes)
 
 @pytest.mark.parametrize("claim", [2**31 - 1, 2**30, 2**24])
 def test_a_lying_count_allocates_nothing(claim: int) -> None:
-    from penstock.protocol.messages.metadata import MetadataRequest, MetadataResponse
+    from levada.protocol.messages.metadata import MetadataRequest, MetadataResponse
 
     tracemalloc.start()
     for cls in (MetadataRequest, MetadataResponse):

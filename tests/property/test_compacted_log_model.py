@@ -4,14 +4,14 @@ import os
 
 import pytest
 
-from penstock.sim import Simulation
-from penstock.sim.incarnation import HostDied
+from levada.sim import Simulation
+from levada.sim.incarnation import HostDied
 from tests.logs import T0, append, clean, opened
 from tests.property.compacted_log import ALL_KEYS, HOST
 from tests.property.compacted_log_lives import PowerlessCompactedLog, live
 from tests.property.compacted_log_moves import MovingCompactedLog
 
-SOAK = os.environ.get("PENSTOCK_SOAK") == "1"
+SOAK = os.environ.get("LEVADA_SOAK") == "1"
 SEEDS, BLOCK, STEPS = (4_000 if SOAK else 60), 20, 120
 
 

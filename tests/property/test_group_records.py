@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.coordination.decision import Record
-from penstock.groups.record_text import text_of
-from penstock.groups.records import OffsetCommitKey, OffsetCommitValue, decode, encode
-from penstock.protocol.codec import decode_prefix
-from penstock.protocol.errors import MalformedMessage
-from penstock.protocol.messages.consumer_protocol import decode_assignment, decode_subscription
+from levada.coordination.decision import Record
+from levada.groups.record_text import text_of
+from levada.groups.records import OffsetCommitKey, OffsetCommitValue, decode, encode
+from levada.protocol.codec import decode_prefix
+from levada.protocol.errors import MalformedMessage
+from levada.protocol.messages.consumer_protocol import decode_assignment, decode_subscription
 
 GOLDEN: list[Any] = json.loads(
     (Path(__file__).parents[1] / "data" / "golden" / "records" / "consumer-offsets.json").read_text()

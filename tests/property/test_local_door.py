@@ -10,21 +10,21 @@ from typing import Any, cast
 
 import pytest
 
-from penstock.doors.local import LocalDoor
-from penstock.metadata.delta import apply
-from penstock.metadata.door import Changes, Deposed, DoorError, Token
-from penstock.metadata.image import Image, Resource
-from penstock.metadata.records import ConfigRecord
-from penstock.model.buffers import Buffer
-from penstock.sim.disk import SimDisk, SimFile
-from penstock.sim.filesystem import FileSystem
-from penstock.sim.incarnation import HostDied, Incarnation
-from penstock.sim.seeds import derive
-from penstock.sim.trace import Trace
-from penstock.world.disk import File
-from penstock.world.world import World
+from levada.doors.local import LocalDoor
+from levada.metadata.delta import apply
+from levada.metadata.door import Changes, Deposed, DoorError, Token
+from levada.metadata.image import Image, Resource
+from levada.metadata.records import ConfigRecord
+from levada.model.buffers import Buffer
+from levada.sim.disk import SimDisk, SimFile
+from levada.sim.filesystem import FileSystem
+from levada.sim.incarnation import HostDied, Incarnation
+from levada.sim.seeds import derive
+from levada.sim.trace import Trace
+from levada.world.disk import File
+from levada.world.world import World
 
-SEEDS = range(600 if os.environ.get("PENSTOCK_SOAK") == "1" else 20)
+SEEDS = range(600 if os.environ.get("LEVADA_SOAK") == "1" else 20)
 BLOCK = 15
 NODES = 3
 STEPS = 200

@@ -12,19 +12,19 @@ from pathlib import Path
 
 import pytest
 
-from penstock.broker.replicas import report_cuts
-from penstock.model.errors import KafkaStorageError
-from penstock.records import RecordsError, iter_batches
-from penstock.storage.formats import AbortedTransaction
-from penstock.storage.loading import LogState
-from penstock.storage.log import Log
-from penstock.storage.log_config import LogConfig
-from penstock.storage.log_directory import START_OFFSETS, LogDirectory
-from penstock.storage.retention import delete_old_segments
-from penstock.world.real_disk import RealDisk, RealFile
+from levada.broker.replicas import report_cuts
+from levada.model.errors import KafkaStorageError
+from levada.records import RecordsError, iter_batches
+from levada.storage.formats import AbortedTransaction
+from levada.storage.loading import LogState
+from levada.storage.log import Log
+from levada.storage.log_config import LogConfig
+from levada.storage.log_directory import START_OFFSETS, LogDirectory
+from levada.storage.retention import delete_old_segments
+from levada.world.real_disk import RealDisk, RealFile
 from tests.logs import T0, append, batches_from, end_transaction, read_all
 
-FLIPS = 10_000 if os.environ.get("PENSTOCK_SOAK") == "1" else 500
+FLIPS = 10_000 if os.environ.get("LEVADA_SOAK") == "1" else 500
 """Of a closed directory, and as many of a killed one."""
 
 BLOCK = 100
@@ -173,7 +173,7 @@ class Reports(logging.Handler):
 @contextmanager
 def listening() -> Iterator[Reports]:
     reports = Reports()
-    logger = logging.getLogger("penstock")
+    logger = logging.getLogger("levada")
     logger.addHandler(reports)
 
     def hang(*_: object) -> None:

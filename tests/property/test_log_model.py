@@ -8,16 +8,16 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from penstock.model.errors import OffsetOutOfRange
-from penstock.records import BatchView
-from penstock.sim import Simulation
-from penstock.storage.loading import LogState, open_log
-from penstock.storage.log_config import LogConfig
-from penstock.storage.retention import apply_retention, delete_old_segments
-from penstock.world.disk import Disk
+from levada.model.errors import OffsetOutOfRange
+from levada.records import BatchView
+from levada.sim import Simulation
+from levada.storage.loading import LogState, open_log
+from levada.storage.log_config import LogConfig
+from levada.storage.retention import apply_retention, delete_old_segments
+from levada.world.disk import Disk
 from tests.logs import T0, append, batches_from, check_indexes, clean, read_all
 
-SOAK = os.environ.get("PENSTOCK_SOAK") == "1"
+SOAK = os.environ.get("LEVADA_SOAK") == "1"
 HOST = "host"
 CONFIG = LogConfig(segment_bytes=900, index_interval_bytes=150, max_index_bytes=96, segment_ms=1_000)
 PRODUCERS = (None, 1, 2, 3)

@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.metadata.delta import Delta, apply
-from penstock.metadata.image import BROKER, TOPIC, Image
-from penstock.metadata.records import (
+from levada.metadata.delta import Delta, apply
+from levada.metadata.image import BROKER, TOPIC, Image
+from levada.metadata.records import (
     FENCED,
     NO_CHANGE,
     NO_LEADER,

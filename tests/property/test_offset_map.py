@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.records import BatchView, CorruptBatch, build_batch
-from penstock.records._offset_map import OffsetMap as Compiled
-from penstock.records.offset_map import SLOT_BYTES, OffsetMap, offset_map
-from penstock.records.pure_offset_map import OffsetMap as Pure
+from levada.records import BatchView, CorruptBatch, build_batch
+from levada.records._offset_map import OffsetMap as Compiled
+from levada.records.offset_map import SLOT_BYTES, OffsetMap, offset_map
+from levada.records.pure_offset_map import OffsetMap as Pure
 
 HASH_KEY = bytes(range(16))
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from penstock.records import (
+from levada.records import (
     BatchView,
     Codec,
     ConsumerRecord,
@@ -22,8 +22,8 @@ from penstock.records import (
     parse_produced,
     pure,
 )
-from penstock.records.arrow import to_record_batch
-from penstock.records.record import Columns, Part, RecordInput, Scan
+from levada.records.arrow import to_record_batch
+from levada.records.record import Columns, Part, RecordInput, Scan
 
 KERNELS = [pytest.param(_kernel, id="compiled"), pytest.param(pure, id="pure")]
 

@@ -2,8 +2,8 @@
 
 import random
 
-from penstock.records import _kernel, pure
-from penstock.records.record import Part, RecordInput
+from levada.records import _kernel, pure
+from levada.records.record import Part, RecordInput
 
 TOTAL = 1_000_000
 BATCH = 5_000

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.sim import Simulation
-from penstock.world.disk import File
+from levada.sim import Simulation
+from levada.world.disk import File
 
 PATH = "/data/log"
 

@@ -1,6 +1,6 @@
 """Random interleavings of producers, groups, crashes and lost messages: every transaction is all or nothing.
 
-`PENSTOCK_SOAK=1` plays ten thousand of them; a failing one prints its seed.
+`LEVADA_SOAK=1` plays ten thousand of them; a failing one prints its seed.
 """
 
 import os
@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from penstock.coordination.shard import Shard
-from penstock.model.errors import ErrorCode
-from penstock.protocol.messages.end_txn import EndTxnRequest
-from penstock.protocol.messages.init_producer_id import InitProducerIdRequest
-from penstock.transactions import (
+from levada.coordination.shard import Shard
+from levada.model.errors import ErrorCode
+from levada.protocol.messages.end_txn import EndTxnRequest
+from levada.protocol.messages.init_producer_id import InitProducerIdRequest
+from levada.transactions import (
     MARKERS,
     GroupMember,
     GroupOutcome,
@@ -26,12 +26,12 @@ from penstock.transactions import (
     TransactionMachine,
     TransactionSettings,
 )
-from penstock.transactions.transaction import TopicPartition
+from levada.transactions.transaction import TopicPartition
 from tests.property.partition_logs import PartitionLog
 from tests.unit.transactions.harness import FROM_BROKERS, Coordinator
 from tests.unit.transactions.journals import MemoryJournal
 
-IS_SOAK = bool(os.environ.get("PENSTOCK_SOAK"))
+IS_SOAK = bool(os.environ.get("LEVADA_SOAK"))
 SEEDS = 10_000 if IS_SOAK else 300
 STEPS = 150
 PRODUCERS = 20

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
-from penstock.groups import GroupSettings, Joiner
-from penstock.groups.records import GroupMetadataKey, OffsetCommitKey
-from penstock.model.errors import CoordinatorNotAvailable, ErrorCode, KafkaError
-from penstock.protocol.messages.join_group import JoinGroupResponse
-from penstock.protocol.messages.sync_group import SyncGroupResponse
+from levada.groups import GroupSettings, Joiner
+from levada.groups.records import GroupMetadataKey, OffsetCommitKey
+from levada.model.errors import CoordinatorNotAvailable, ErrorCode, KafkaError
+from levada.protocol.messages.join_group import JoinGroupResponse
+from levada.protocol.messages.sync_group import SyncGroupResponse
 from tests.unit.groups.harness import Coordinator
 from tests.unit.groups.journals import MemoryJournal
 

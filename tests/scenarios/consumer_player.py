@@ -3,19 +3,19 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from penstock.coordination.shard import Shard
-from penstock.groups import Cluster, CommittedOffset, GroupCounts, GroupMachine, GroupSettings, NewOffset
-from penstock.groups.consumer import Client, ConsumerGroupSettings, Interval
-from penstock.groups.records import OffsetCommitKey
-from penstock.metadata.delta import apply
-from penstock.metadata.image import Image
-from penstock.metadata.records import PartitionRecord, RemoveTopicRecord, TopicRecord
-from penstock.model.errors import ErrorCode
-from penstock.protocol.messages.consumer_group_heartbeat import (
+from levada.coordination.shard import Shard
+from levada.groups import Cluster, CommittedOffset, GroupCounts, GroupMachine, GroupSettings, NewOffset
+from levada.groups.consumer import Client, ConsumerGroupSettings, Interval
+from levada.groups.records import OffsetCommitKey
+from levada.metadata.delta import apply
+from levada.metadata.image import Image
+from levada.metadata.records import PartitionRecord, RemoveTopicRecord, TopicRecord
+from levada.model.errors import ErrorCode
+from levada.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     RequestTopicPartitions,
 )
-from penstock.protocol.messages.offset_commit import OffsetCommitRequest
+from levada.protocol.messages.offset_commit import OffsetCommitRequest
 from tests.unit.groups.journals import MemoryJournal
 
 GROUP = "g"

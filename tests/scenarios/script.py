@@ -1,7 +1,7 @@
 """Scenario files: commands, and the trace that each of them leaves.
 
 A file is a list of steps, separated by empty lines. The first lines of a step, up to `----`, are commands; what follows
-is the trace they must leave. `PENSTOCK_REWRITE=1 pytest tests/scenarios` writes the traces anew: read the difference.
+is the trace they must leave. `LEVADA_REWRITE=1 pytest tests/scenarios` writes the traces anew: read the difference.
 A line that begins with `#` is for people.
 """
 
@@ -16,7 +16,7 @@ def check(path: Path, run: Callable[[str], list[str]]) -> None:
     """Run every command of a file; its traces must be the ones that are written there."""
     steps = path.read_text().rstrip("\n").split("\n\n")
     played = "\n\n".join(_play(step, run) for step in steps) + "\n"
-    if os.environ.get("PENSTOCK_REWRITE"):
+    if os.environ.get("LEVADA_REWRITE"):
         path.write_text(played)
     assert played == path.read_text()
 

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
-from penstock.model.errors import CoordinatorNotAvailable, ErrorCode, KafkaError
-from penstock.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from penstock.protocol.messages.init_producer_id import InitProducerIdResponse
-from penstock.transactions import GroupMember, GroupOutcome, Marker, MarkerWork, TransactionMachine, TransactionSettings
-from penstock.transactions.states import BY_NUMBER
-from penstock.transactions.transaction import TopicPartition, by_topic, record_of
+from levada.model.errors import CoordinatorNotAvailable, ErrorCode, KafkaError
+from levada.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from levada.protocol.messages.init_producer_id import InitProducerIdResponse
+from levada.transactions import GroupMember, GroupOutcome, Marker, MarkerWork, TransactionMachine, TransactionSettings
+from levada.transactions.states import BY_NUMBER
+from levada.transactions.transaction import TopicPartition, by_topic, record_of
 from tests.unit.transactions.harness import BUMPING, CLASSIC, FROM_BROKERS, FROM_CLIENTS, Coordinator
 from tests.unit.transactions.journals import MemoryJournal, value_of
 

@@ -4,16 +4,16 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from penstock.model.errors import ErrorCode
-from penstock.node import Node, node_settings
-from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from penstock.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from penstock.records import build_batch, iter_batches
-from penstock.sim.checkers import CheckFailed, PartitionHistory
-from penstock.sim.clients import Connector, IdempotentProducer, create_topic
-from penstock.sim.world import DATA_DIRECTORY, Simulation
-from penstock.world.world import World
+from levada.model.errors import ErrorCode
+from levada.node import Node, node_settings
+from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from levada.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from levada.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from levada.records import build_batch, iter_batches
+from levada.sim.checkers import CheckFailed, PartitionHistory
+from levada.sim.clients import Connector, IdempotentProducer, create_topic
+from levada.sim.world import DATA_DIRECTORY, Simulation
+from levada.world.world import World
 
 BROKER, CLIENT = "broker", "client"
 PORT = 9092

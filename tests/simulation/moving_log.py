@@ -6,26 +6,26 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from penstock.client.admin import ConfigResource, NewTopic
-from penstock.client.admin.admin import Admin
-from penstock.client.producer import Producer
-from penstock.client.types import TopicPartition
-from penstock.model.errors import ErrorCode
-from penstock.node import Node, node_settings
-from penstock.protocol.messages.alter_replica_log_dirs import (
+from levada.client.admin import ConfigResource, NewTopic
+from levada.client.admin.admin import Admin
+from levada.client.producer import Producer
+from levada.client.types import TopicPartition
+from levada.model.errors import ErrorCode
+from levada.node import Node, node_settings
+from levada.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
-from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from penstock.protocol.messages.init_producer_id import InitProducerIdRequest
-from penstock.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from penstock.records import build_batch, iter_batches
-from penstock.sim import Simulation
-from penstock.sim.clients import Connector
-from penstock.sim.filesystem import FileSystem
-from penstock.world.world import ClientWorld, World
+from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from levada.protocol.messages.init_producer_id import InitProducerIdRequest
+from levada.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from levada.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from levada.records import build_batch, iter_batches
+from levada.sim import Simulation
+from levada.sim.clients import Connector
+from levada.sim.filesystem import FileSystem
+from levada.world.world import ClientWorld, World
 
 T = TypeVar("T")
 

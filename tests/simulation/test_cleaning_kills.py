@@ -4,11 +4,11 @@ import os
 
 import pytest
 
-from penstock.sim.disk import SimFile
-from penstock.storage import loading
+from levada.sim.disk import SimFile
+from levada.storage import loading
 from tests.simulation.cleaned_node import Death, operations_of_a_cleaning, run_cleaned_node
 
-SOAK = os.environ.get("PENSTOCK_SOAK") == "1"
+SOAK = os.environ.get("LEVADA_SOAK") == "1"
 SEEDS = range(1, 11) if SOAK else range(1, 2)
 STRIDE = 1 if SOAK else 6
 

@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from penstock.client.cluster import Cluster
-from penstock.client.consumer import classic_membership, fetched, next_membership
-from penstock.client.consumer.subscription import Subscriptions
-from penstock.client.errors import Disconnected, KafkaError, TimedOut
-from penstock.client.producer.accumulator import Accumulator
-from penstock.client.producer.outcome import Outcomes
-from penstock.client.producer.transactions import Transactions
-from penstock.client.types import GroupMetadata, OffsetAndMetadata
-from penstock.sim.checkers import CheckFailed
-from penstock.sim.client_books import Fate, ReadBook, SendBook, check_once
-from penstock.sim.client_logs import LogEntry
-from penstock.sim.client_storm import run_client_storm
+from levada.client.cluster import Cluster
+from levada.client.consumer import classic_membership, fetched, next_membership
+from levada.client.consumer.subscription import Subscriptions
+from levada.client.errors import Disconnected, KafkaError, TimedOut
+from levada.client.producer.accumulator import Accumulator
+from levada.client.producer.outcome import Outcomes
+from levada.client.producer.transactions import Transactions
+from levada.client.types import GroupMetadata, OffsetAndMetadata
+from levada.sim.checkers import CheckFailed
+from levada.sim.client_books import Fate, ReadBook, SendBook, check_once
+from levada.sim.client_logs import LogEntry
+from levada.sim.client_storm import run_client_storm
 
 SEEDS = range(4)
 BLOCK = 2
@@ -37,7 +37,7 @@ def test_clients_survive_a_storm_and_leave_the_same_trace_in_another_process(fir
         assert outcome.aborts > 5
         assert outcome.reads > 500
         digests[str(seed)] = outcome.digest
-    command = [sys.executable, "-m", "penstock.sim", "--scenario", "clients", "--json"]
+    command = [sys.executable, "-m", "levada.sim", "--scenario", "clients", "--json"]
     command += ["--first", str(first), "--count", str(BLOCK)]
     environment = {**os.environ, "PYTHONHASHSEED": str(first + 1)}
     again = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=200)

@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from penstock.coordination.decision import Record
-from penstock.coordination.shard import Shard
-from penstock.groups import GroupMachine
-from penstock.groups import classic as classic_groups
-from penstock.groups.classic import ClassicGroups
-from penstock.groups.consumer.group import ConsumerGroup
-from penstock.groups.rebalance import Rebalance
-from penstock.groups.records import ConsumerGroupCurrentMemberAssignmentKey, GroupMetadataKey, OffsetCommitKey
-from penstock.model.errors import ErrorCode
-from penstock.sim.checkers import CheckFailed
-from penstock.sim.group_checkers import Generations, OffsetBook, Ownership
-from penstock.sim.group_storm import run_group_storm
+from levada.coordination.decision import Record
+from levada.coordination.shard import Shard
+from levada.groups import GroupMachine
+from levada.groups import classic as classic_groups
+from levada.groups.classic import ClassicGroups
+from levada.groups.consumer.group import ConsumerGroup
+from levada.groups.rebalance import Rebalance
+from levada.groups.records import ConsumerGroupCurrentMemberAssignmentKey, GroupMetadataKey, OffsetCommitKey
+from levada.model.errors import ErrorCode
+from levada.sim.checkers import CheckFailed
+from levada.sim.group_checkers import Generations, OffsetBook, Ownership
+from levada.sim.group_storm import run_group_storm
 
 SEEDS = range(9)
 BLOCK = 3
@@ -34,7 +34,7 @@ def test_groups_survive_crashes_and_leave_the_same_trace_in_another_process(firs
         assert outcome.crashes >= 1
         assert outcome.commits > 50
         digests[str(seed)] = outcome.digest
-    command = [sys.executable, "-m", "penstock.sim", "--scenario", "groups", "--json"]
+    command = [sys.executable, "-m", "levada.sim", "--scenario", "groups", "--json"]
     command += ["--first", str(first), "--count", str(BLOCK)]
     environment = {**os.environ, "PYTHONHASHSEED": str(first + 1)}
     again = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=200)

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from penstock.broker.replicas import Replicas
-from penstock.doors.local import LocalDoor
-from penstock.metadata.door import Token
-from penstock.model.config import ConfigError
-from penstock.model.errors import ErrorCode, KafkaError
-from penstock.node import opening
-from penstock.node.directories import Found
-from penstock.sim.checkers import CheckFailed
-from penstock.sim.loop import RunFailed
-from penstock.sim.metadata_storm import run_metadata_storm
-from penstock.sim.topic_ledger import Served, TopicLedger, configure, create, delete, grow
+from levada.broker.replicas import Replicas
+from levada.doors.local import LocalDoor
+from levada.metadata.door import Token
+from levada.model.config import ConfigError
+from levada.model.errors import ErrorCode, KafkaError
+from levada.node import opening
+from levada.node.directories import Found
+from levada.sim.checkers import CheckFailed
+from levada.sim.loop import RunFailed
+from levada.sim.metadata_storm import run_metadata_storm
+from levada.sim.topic_ledger import Served, TopicLedger, configure, create, delete, grow
 
 SEEDS = range(10)
 BLOCK = 5
@@ -33,7 +33,7 @@ def test_topics_survive_crashes_whole_and_leave_the_same_trace_in_another_proces
         assert outcome.crashes >= 5
         assert outcome.changes > 20
         digests[str(seed)] = outcome.digest
-    command = [sys.executable, "-m", "penstock.sim", "--scenario", "metadata-storm", "--json"]
+    command = [sys.executable, "-m", "levada.sim", "--scenario", "metadata-storm", "--json"]
     command += ["--first", str(first), "--count", str(BLOCK)]
     environment = {**os.environ, "PYTHONHASHSEED": str(first + 1)}
     again = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=200)

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from penstock.model.errors import ErrorCode
-from penstock.sim import Simulation
-from penstock.sim.clients import create_topic
-from penstock.sim.faults import DiskFaults
-from penstock.world.disk import AsyncDisk
+from levada.model.errors import ErrorCode
+from levada.sim import Simulation
+from levada.sim.clients import create_topic
+from levada.sim.faults import DiskFaults
+from levada.world.disk import AsyncDisk
 from tests.logs import check_indexes
 from tests.simulation.moving_log import (
     BROKER,
@@ -31,7 +31,7 @@ from tests.simulation.moving_log import (
     until,
 )
 
-IS_SOAK = os.environ.get("PENSTOCK_SOAK") == "1"
+IS_SOAK = os.environ.get("LEVADA_SOAK") == "1"
 SEED = 1
 SAMPLES = 25
 """Crash points of each kind, when not all of them are tried."""

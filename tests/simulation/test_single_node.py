@@ -9,20 +9,20 @@ from typing import Any
 
 import pytest
 
-from penstock.broker.flushing import Flushing
-from penstock.controller.brokers import allocate_producer_ids
-from penstock.controller.controller import DECIDE
-from penstock.controller.decision import Context, Decision
-from penstock.metadata.image import Image
-from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
-from penstock.records import BatchView
-from penstock.records.errors import CorruptBatch
-from penstock.sim.checkers import CheckFailed, PartitionHistory
-from penstock.sim.single_node import run_single_node
-from penstock.storage import recovery
-from penstock.storage.log import Log
-from penstock.storage.producers import Producers
-from penstock.storage.segment import Segment
+from levada.broker.flushing import Flushing
+from levada.controller.brokers import allocate_producer_ids
+from levada.controller.controller import DECIDE
+from levada.controller.decision import Context, Decision
+from levada.metadata.image import Image
+from levada.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from levada.records import BatchView
+from levada.records.errors import CorruptBatch
+from levada.sim.checkers import CheckFailed, PartitionHistory
+from levada.sim.single_node import run_single_node
+from levada.storage import recovery
+from levada.storage.log import Log
+from levada.storage.producers import Producers
+from levada.storage.segment import Segment
 
 SEEDS = range(50)
 BLOCK = 10
@@ -35,7 +35,7 @@ def test_every_seed_keeps_the_promises_and_leaves_the_same_trace_in_another_proc
         outcome, _ = run_single_node(seed)
         assert outcome.crashes == 4
         digests[str(seed)] = outcome.digest
-    command = [sys.executable, "-m", "penstock.sim", "--first", str(first), "--count", str(BLOCK), "--json"]
+    command = [sys.executable, "-m", "levada.sim", "--first", str(first), "--count", str(BLOCK), "--json"]
     environment = {**os.environ, "PYTHONHASHSEED": str(first + 1)}
     again = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=200)
     assert again.returncode == 0, again.stderr

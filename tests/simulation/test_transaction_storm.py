@@ -10,21 +10,21 @@ from typing import Any
 
 import pytest
 
-from penstock.broker import markers, verification
-from penstock.broker.handlers import produce
-from penstock.broker.journal import PartitionJournal
-from penstock.broker.markers import MarkerSender
-from penstock.broker.transaction_coordinator import TransactionCoordinator
-from penstock.coordination.decision import EndOfTransaction, Record
-from penstock.coordination.shard import Shard
-from penstock.model.errors import ErrorCode
-from penstock.sim.checkers import CheckFailed
-from penstock.sim.transaction_checkers import Books, Fate, PartitionView, check_offset, check_whole
-from penstock.sim.transaction_producers import TOPIC
-from penstock.sim.transaction_storm import run_transaction_storm
-from penstock.storage.log import Log
-from penstock.transactions import MARKERS, MarkerWork, State, TransactionMachine
-from penstock.transactions.records import TransactionLogValue
+from levada.broker import markers, verification
+from levada.broker.handlers import produce
+from levada.broker.journal import PartitionJournal
+from levada.broker.markers import MarkerSender
+from levada.broker.transaction_coordinator import TransactionCoordinator
+from levada.coordination.decision import EndOfTransaction, Record
+from levada.coordination.shard import Shard
+from levada.model.errors import ErrorCode
+from levada.sim.checkers import CheckFailed
+from levada.sim.transaction_checkers import Books, Fate, PartitionView, check_offset, check_whole
+from levada.sim.transaction_producers import TOPIC
+from levada.sim.transaction_storm import run_transaction_storm
+from levada.storage.log import Log
+from levada.transactions import MARKERS, MarkerWork, State, TransactionMachine
+from levada.transactions.records import TransactionLogValue
 
 SEEDS = range(4)
 BLOCK = 2
@@ -39,7 +39,7 @@ def test_transactions_survive_crashes_and_leave_the_same_trace_in_another_proces
         assert outcome.commits > 20
         assert outcome.aborts > 10
         digests[str(seed)] = outcome.digest
-    command = [sys.executable, "-m", "penstock.sim", "--scenario", "transactions", "--json"]
+    command = [sys.executable, "-m", "levada.sim", "--scenario", "transactions", "--json"]
     command += ["--first", str(first), "--count", str(BLOCK)]
     environment = {**os.environ, "PYTHONHASHSEED": str(first + 1)}
     again = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=200)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock import Admin
-from penstock.client.admin import NewTopic
-from penstock.spark import session
+from levada import Admin
+from levada.client.admin import NewTopic
+from levada.spark import session
 from tests.brokers import BrokerProcess, sound
 from tests.integration.conftest import own_broker
 

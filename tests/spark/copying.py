@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from penstock import Consumer, Producer
-from penstock.client.errors import KafkaError
-from penstock.client.types import TopicPartition
+from levada import Consumer, Producer
+from levada.client.errors import KafkaError
+from levada.client.types import TopicPartition
 from tests.brokers import BrokerProcess
 from tests.spark.driver_faults import BROKER, DIRECTORY, Fault, fired, pids_of, write_plan
 

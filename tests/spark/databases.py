@@ -30,7 +30,7 @@ class PostgresServer:
         assert programs is not None
         self._programs = programs
         self._user = "postgres" if os.geteuid() == 0 else None
-        self.directory = Path(tempfile.mkdtemp(prefix="penstock-pg-"))
+        self.directory = Path(tempfile.mkdtemp(prefix="levada-pg-"))
         if self._user:
             owner = pwd.getpwnam(self._user)
             os.chown(self.directory, owner.pw_uid, owner.pw_gid)

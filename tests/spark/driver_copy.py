@@ -5,7 +5,7 @@ import sys
 
 from pyspark.sql import functions
 
-from penstock.spark import session
+from levada.spark import session
 from tests.spark.driver_faults import FaultySource
 
 
@@ -14,7 +14,7 @@ def main() -> None:
     spark = session(job["master"], bootstrap=job["bootstrap"], settings=job["settings"])
     spark.dataSource.register(FaultySource)
     rows = (
-        spark.readStream.format("penstock")
+        spark.readStream.format("levada")
         .option("kafka.bootstrap.servers", job["bootstrap"])
         .option("subscribe", job["source"])
         .option("startingOffsets", "earliest")
@@ -25,7 +25,7 @@ def main() -> None:
         rows = rows.repartition(job["partitions"], functions.col("offset"))
     query = (
         rows.select("key", "value")
-        .writeStream.format("penstock-faults")
+        .writeStream.format("levada-faults")
         .option("kafka.bootstrap.servers", job["bootstrap"])
         .option("topic", job["target"])
         .option("transactionTimeout", job["transaction_timeout"])

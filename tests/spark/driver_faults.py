@@ -16,16 +16,16 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
-from penstock import Producer
-from penstock.spark.sink import commit
-from penstock.spark.sink.writers import BATCH_ID, TopicStreamWriter
-from pyspark_penstock import DefaultSource
+from levada import Producer
+from levada.spark.sink import commit
+from levada.spark.sink.writers import BATCH_ID, TopicStreamWriter
+from pyspark_levada import DefaultSource
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceStreamWriter
     from pyspark.sql.types import StructType
 
-DIRECTORY = "PENSTOCK_TEST_FAULTS"
+DIRECTORY = "LEVADA_TEST_FAULTS"
 PLAN, BROKER = "plan.json", "broker.pid"
 RETURN_SECONDS = 30.0
 STEP_SECONDS = 0.02
@@ -151,7 +151,7 @@ class FaultyStreamWriter(TopicStreamWriter):
 class FaultySource(DefaultSource):
     @classmethod
     def name(cls) -> str:
-        return "penstock-faults"
+        return "levada-faults"
 
     def streamWriter(self, schema: "StructType", overwrite: bool) -> "DataSourceStreamWriter":
         return FaultyStreamWriter(self.options, schema)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from penstock.spark.sink.commit import Commit
-from penstock.spark.sink.names import Marker, WriteName
-from penstock.spark.sink.options import read_options
-from penstock.spark.sink.report import TaskReport
-from penstock.spark.sink.task import Task, write_rows
+from levada.spark.sink.commit import Commit
+from levada.spark.sink.names import Marker, WriteName
+from levada.spark.sink.options import read_options
+from levada.spark.sink.report import TaskReport
+from levada.spark.sink.task import Task, write_rows
 from tests.spark.driver_faults import with_header
 
 ROWS_PER_SEND = 500

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from penstock import Admin, Consumer
-from penstock.client.admin import IsolationLevel, OffsetSpec, TransactionState
-from penstock.client.types import TopicPartition
-from penstock.records import ConsumerRecord
+from levada import Admin, Consumer
+from levada.client.admin import IsolationLevel, OffsetSpec, TransactionState
+from levada.client.types import TopicPartition
+from levada.records import ConsumerRecord
 
 POLL_SECONDS = 1.0
 

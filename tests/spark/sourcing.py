@@ -8,8 +8,8 @@ from typing import Any
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock import Admin, Producer
-from penstock.client.types import OffsetAndMetadata, TopicPartition
+from levada import Admin, Producer
+from levada.client.types import OffsetAndMetadata, TopicPartition
 
 END_SECONDS = 60
 
@@ -23,12 +23,12 @@ def send(bootstrap: str, topic: str, values: Iterable[bytes], partition: int | N
 
 def batch(spark: SparkSession, bootstrap: str, **options: object) -> DataFrame:
     given = {name: str(value) for name, value in options.items()}
-    return spark.read.format("penstock").option("kafka.bootstrap.servers", bootstrap).options(**given).load()
+    return spark.read.format("levada").option("kafka.bootstrap.servers", bootstrap).options(**given).load()
 
 
 def stream(spark: SparkSession, bootstrap: str, **options: object) -> DataFrame:
     given = {name: str(value) for name, value in options.items()}
-    return spark.readStream.format("penstock").option("kafka.bootstrap.servers", bootstrap).options(**given).load()
+    return spark.readStream.format("levada").option("kafka.bootstrap.servers", bootstrap).options(**given).load()
 
 
 def values(frame: DataFrame) -> list[bytes]:

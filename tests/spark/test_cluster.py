@@ -12,10 +12,10 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from penstock import Admin, Consumer, Producer
-from penstock.client.admin import NewTopic
-from penstock.client.types import TopicPartition
-from penstock.spark.sessions import prepare_environment
+from levada import Admin, Consumer, Producer
+from levada.client.admin import NewTopic
+from levada.client.types import TopicPartition
+from levada.spark.sessions import prepare_environment
 from tests.brokers import BrokerProcess
 
 SPARK_HOME = Path(pyspark.__path__[0])
@@ -58,7 +58,7 @@ def master(tmp_path: Path) -> Iterator[str]:
             yield address
 
 
-@pytest.mark.skipif(os.environ.get("PENSTOCK_SOAK") != "1", reason="takes a minute: PENSTOCK_SOAK=1")
+@pytest.mark.skipif(os.environ.get("LEVADA_SOAK") != "1", reason="takes a minute: LEVADA_SOAK=1")
 @pytest.mark.timeout(240)
 def test_a_pipeline_runs_on_two_workers(own_broker: BrokerProcess, master: str, tmp_path: Path) -> None:
     with Admin(own_broker.bootstrap) as admin, Producer(own_broker.bootstrap) as producer:
@@ -67,7 +67,7 @@ def test_a_pipeline_runs_on_two_workers(own_broker: BrokerProcess, master: str, 
             producer.send_many("words", [b"word %d" % number for number in range(ROWS)], partition=partition)
     file = tmp_path / "loud.yaml"
     file.write_text(PIPELINE)
-    command = [sys.executable, "-m", "penstock", "pipeline", "run", str(file), "--master", master, "--available-now"]
+    command = [sys.executable, "-m", "levada", "pipeline", "run", str(file), "--master", master, "--available-now"]
     command += ["--bootstrap-server", own_broker.bootstrap, "--checkpoint", str(tmp_path / "checkpoint")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stdout + done.stderr

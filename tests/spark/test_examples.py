@@ -6,8 +6,8 @@ from pathlib import Path
 import yaml
 from pyspark.sql import SparkSession
 
-from penstock.spark.pipeline.definition import parse
-from penstock.spark.sessions import BOOTSTRAP_SETTING
+from levada.spark.pipeline.definition import parse
+from levada.spark.sessions import BOOTSTRAP_SETTING
 from tests.brokers import BrokerProcess
 
 PAGE = Path(__file__).parents[2] / "docs" / "pipelines.md"

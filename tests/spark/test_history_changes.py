@@ -9,9 +9,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from penstock import Producer
-from penstock.spark.history import apply_changes, changes, compacted
-from penstock.spark.rows import Rows, read, write
+from levada import Producer
+from levada.spark.history import apply_changes, changes, compacted
+from levada.spark.rows import Rows, read, write
 
 NewTopic = Callable[..., str]
 SCHEMA = "op string, id string, city string, version long"
@@ -58,7 +58,7 @@ def run(rows: Rows, topic: str, checkpoint: Path) -> None:
 
 @pytest.fixture(autouse=True)
 def brokers(spark: SparkSession, bootstrap: str) -> None:
-    spark.conf.set("spark.penstock.bootstrap", bootstrap)
+    spark.conf.set("spark.levada.bootstrap", bootstrap)
 
 
 def test_the_table_has_the_latest_row_of_each_key_and_no_deleted_one(

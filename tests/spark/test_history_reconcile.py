@@ -5,8 +5,8 @@ from datetime import datetime
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.spark.history import reconcile
-from penstock.spark.history.differences import Kind
+from levada.spark.history import reconcile
+from levada.spark.history.differences import Kind
 
 SCHEMA = "id long, region string, amount double, tags map<string,int>, at timestamp"
 AT = datetime(2026, 11, 15, 12)

@@ -8,9 +8,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from penstock import Producer
-from penstock.spark.history import RangeError, Replayed, ReplayRefused, effective, reconcile, replay, trace, traced
-from penstock.spark.rows import parse, read, write
+from levada import Producer
+from levada.spark.history import RangeError, Replayed, ReplayRefused, effective, reconcile, replay, trace, traced
+from levada.spark.rows import parse, read, write
 
 NewTopic = Callable[..., str]
 SCHEMA = "id long, user string, amount long"
@@ -22,7 +22,7 @@ FOR_EVER = {"retention.ms": "-1"}
 
 @pytest.fixture(autouse=True)
 def brokers(spark: SparkSession, bootstrap: str) -> None:
-    spark.conf.set("spark.penstock.bootstrap", bootstrap)
+    spark.conf.set("spark.levada.bootstrap", bootstrap)
 
 
 def send_orders(bootstrap: str, topic: str) -> None:
@@ -93,16 +93,16 @@ def check_order_and_headers(output: str) -> None:
     retracted: dict[str, tuple[int, int]] = {}
     for row in everything:
         headers = {each["key"]: bytes(each["value"]).decode() for each in row["headers"]}
-        if "penstock-retracts" in headers:
-            original = places[headers["penstock-retracts"]]
+        if "levada-retracts" in headers:
+            original = places[headers["levada-retracts"]]
             assert (row["value"], bytes(row["key"]), row["partition"]) == (
                 None,
                 bytes(original["key"]),
                 original["partition"],
             )
-            assert headers["penstock-run"] == "fix"
+            assert headers["levada-run"] == "fix"
             retracted[original["id"]] = (row["partition"], row["offset"])
-    corrected = [row for row in everything if row["value"] and "penstock-run" in {h["key"] for h in row["headers"]}]
+    corrected = [row for row in everything if row["value"] and "levada-run" in {h["key"] for h in row["headers"]}]
     assert len(corrected) == len(retracted) == 30
     for row in corrected:
         partition, offset = retracted[row["id"]]

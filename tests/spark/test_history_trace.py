@@ -10,13 +10,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from penstock import Admin, Consumer, Producer
-from penstock.client.types import TopicPartition
-from penstock.records import ConsumerRecord
-from penstock.spark.history import NoSuchRecord, Origin, origins, trace, traced
-from penstock.spark.history.hops import TRACE_HEADER, Hop, Source, encode, hops_of, ways
-from penstock.spark.history.origins import State
-from penstock.spark.rows import read, write
+from levada import Admin, Consumer, Producer
+from levada.client.types import TopicPartition
+from levada.records import ConsumerRecord
+from levada.spark.history import NoSuchRecord, Origin, origins, trace, traced
+from levada.spark.history.hops import TRACE_HEADER, Hop, Source, encode, hops_of, ways
+from levada.spark.history.origins import State
+from levada.spark.rows import read, write
 
 NewTopic = Callable[..., str]
 ORDERS = [("ann", 5), ("bob", 7), ("ann", 3), ("ann", 9), ("bob", -1)]
@@ -25,7 +25,7 @@ POINTS = "user string, points long"
 
 @pytest.fixture(autouse=True)
 def brokers(spark: SparkSession, bootstrap: str) -> None:
-    spark.conf.set("spark.penstock.bootstrap", bootstrap)
+    spark.conf.set("spark.levada.bootstrap", bootstrap)
 
 
 def records(bootstrap: str, topic: str) -> list[ConsumerRecord]:

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from penstock import Admin, Consumer, Producer
-from penstock.client.admin import NewTopic
-from penstock.client.types import TopicPartition
+from levada import Admin, Consumer, Producer
+from levada.client.admin import NewTopic
+from levada.client.types import TopicPartition
 from tests.spark.databases import PostgresServer, SqliteFile, TestDatabase, server_programs, wait_until
 
-IS_SOAK = os.environ.get("PENSTOCK_SOAK") == "1"
+IS_SOAK = os.environ.get("LEVADA_SOAK") == "1"
 RECORDS = 2_000_000 if IS_SOAK else 20_000
 RATE_LIMIT = 200_000 if IS_SOAK else 4_000
 DRAIN_SECONDS = 1_800 if IS_SOAK else 240
@@ -68,7 +68,7 @@ def test_a_backlog_is_drained_when_the_database_returns_and_nothing_is_lost(
         letters.close()
     said = output.read_text()
     assert process.returncode == 0, said
-    assert f"penstock: stopped; kept {100 + RECORDS} rows in " in said
+    assert f"levada: stopped; kept {100 + RECORDS} rows in " in said
 
     kept = dict(database.execute("SELECT id, kind FROM orders"))
     assert len(refused) == len(set(refused)), "each dead letter once"
@@ -99,7 +99,7 @@ def pipeline(topic: str, bootstrap: str, address: str, directory: Path) -> dict[
 
 
 def started(file: Path, output: Path) -> "subprocess.Popen[bytes]":
-    command = [sys.executable, "-m", "penstock", "pipeline", "run", str(file), "--interval", "1"]
+    command = [sys.executable, "-m", "levada", "pipeline", "run", str(file), "--interval", "1"]
     with output.open("w") as said:
         return subprocess.Popen(command, stdout=said, stderr=said)
 

@@ -1,4 +1,4 @@
-"""What `penstock pipeline check` finds before anything runs, and what it makes of a right pipeline."""
+"""What `levada pipeline check` finds before anything runs, and what it makes of a right pipeline."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,14 +8,14 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
-from penstock.cli.main import main
-from penstock.spark.pipeline import Options
-from penstock.spark.pipeline.command import Plan, plan_of
-from penstock.spark.pipeline.context import Context
-from penstock.spark.pipeline.definition import load
-from penstock.spark.pipeline.problems import PipelineError
-from penstock.spark.pipeline.queries import output_mode
-from penstock.spark.pipeline.writes import TopicSink
+from levada.cli.main import main
+from levada.spark.pipeline import Options
+from levada.spark.pipeline.command import Plan, plan_of
+from levada.spark.pipeline.context import Context
+from levada.spark.pipeline.definition import load
+from levada.spark.pipeline.problems import PipelineError
+from levada.spark.pipeline.queries import output_mode
+from levada.spark.pipeline.writes import TopicSink
 
 SCHEMA = "id long, user string, amount double"
 
@@ -36,7 +36,7 @@ def planned(spark: SparkSession, bootstrap: str, tmp_path: Path) -> Callable[...
 
 
 def _nothing(directory: Path) -> Any:
-    from penstock.spark.pipeline.definition import Definition
+    from levada.spark.pipeline.definition import Definition
 
     return Definition(directory)
 
@@ -203,12 +203,12 @@ def test_a_file_that_is_wrong_is_refused_without_spark(tmp_path: Path, capsys: p
     file.write_text("sources: {a: {topic: a, schema: 'id long'}}\nsinks: {b: {topc: x}}\n")
     assert main(["pipeline", "check", str(file)]) == 1
     said_of_key = capsys.readouterr().err
-    assert said_of_key == "penstock: sinks.b.topc: unknown key 'topc'; the nearest known one is 'topic'\n"
+    assert said_of_key == "levada: sinks.b.topc: unknown key 'topc'; the nearest known one is 'topic'\n"
     file.write_text("sources: {a: {topic: a, schema: 'id long'}}\nsinks: {b: {topic: x}}\n")
     assert main(["pipeline", "run", str(file)]) == 1
-    assert capsys.readouterr().err.startswith("penstock: checkpoint: is missing: give --checkpoint DIR")
+    assert capsys.readouterr().err.startswith("levada: checkpoint: is missing: give --checkpoint DIR")
     assert main(["pipeline", "check", str(tmp_path / "none.yaml")]) == 1
-    assert capsys.readouterr().err == f"penstock: there is no file {tmp_path}/none.yaml\n"
+    assert capsys.readouterr().err == f"levada: there is no file {tmp_path}/none.yaml\n"
     with pytest.raises(SystemExit) as exit_of:
         main(["pipeline", "run", str(file), "--set", "novalue"])
     assert exit_of.value.code == 2

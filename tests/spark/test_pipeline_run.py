@@ -15,15 +15,15 @@ import yaml
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from penstock import Consumer, Producer
-from penstock.client.types import TopicPartition
-from penstock.spark.pipeline import Options
-from penstock.spark.pipeline.command import plan_of, run
-from penstock.spark.pipeline.definition import load
-from penstock.spark.pipeline.queries import start
-from penstock.spark.pipeline.running import Running, Signals, stop_after_batch
-from penstock.spark.pipeline.sinks import Batch, BatchSink, Control
-from penstock.spark.pipeline.writes import Write
+from levada import Consumer, Producer
+from levada.client.types import TopicPartition
+from levada.spark.pipeline import Options
+from levada.spark.pipeline.command import plan_of, run
+from levada.spark.pipeline.definition import load
+from levada.spark.pipeline.queries import start
+from levada.spark.pipeline.running import Running, Signals, stop_after_batch
+from levada.spark.pipeline.sinks import Batch, BatchSink, Control
+from levada.spark.pipeline.writes import Write
 from tests.spark.databases import wait_until
 
 GOOD = 300
@@ -94,7 +94,7 @@ def test_every_sink_has_each_row_once_and_a_second_run_adds_nothing(
     values = [json.dumps({"id": n, "user": f"u{n % 3}", "amount": n}).encode() for n in range(GOOD)]
     send(bootstrap, orders, values + BROKEN)
     assert run_once(content) == 0
-    assert f"penstock: done; kept {GOOD + 3} rows in 2 batches" in capsys.readouterr().out
+    assert f"levada: done; kept {GOOD + 3} rows in 2 batches" in capsys.readouterr().out
     assert run_once(content) == 0
 
     connection = sqlite3.connect(tmp_path / "a.db")
@@ -117,8 +117,8 @@ def test_a_query_that_fails_ends_the_run_with_one_line(
     (logs / "a.log").write_text("twice\ntwice\n")
     sink = {"database": f"sqlite:///{tmp_path}/a.db", "table": "lines", "key": "value", "create": True}
     assert run_once({"sources": {"lines": {"files": str(logs)}}, "sinks": {"kept": sink}}) == 1
-    said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("penstock: ")]
-    assert said == ["penstock: kept: two rows for one key (value) in a batch: name the column that orders them (order)"]
+    said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("levada: ")]
+    assert said == ["levada: kept: two rows for one key (value) in a batch: name the column that orders them (order)"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from penstock.spark.pipeline.problems import PipelineError
-from penstock.spark.pipeline.sinks import Batch, Control, DatabaseSink, DeltaSink, ParquetSink, Stopped
+from levada.spark.pipeline.problems import PipelineError
+from levada.spark.pipeline.sinks import Batch, Control, DatabaseSink, DeltaSink, ParquetSink, Stopped
 from tests.spark.databases import PostgresServer, SqliteFile, TestDatabase, server_programs, wait_until
 
 SCHEMA = "id long, name string, version long, op string"

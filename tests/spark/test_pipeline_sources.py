@@ -10,10 +10,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.datasource import ReadMaxRows
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from penstock.spark.pipeline.failure import failure_of
-from penstock.spark.pipeline.problems import PipelineError
-from penstock.spark.pipeline.sources import read_files, read_table
-from penstock.spark.pipeline.sources.table import BEGINNING, TableStreamReader, table_settings
+from levada.spark.pipeline.failure import failure_of
+from levada.spark.pipeline.problems import PipelineError
+from levada.spark.pipeline.sources import read_files, read_table
+from levada.spark.pipeline.sources.table import BEGINNING, TableStreamReader, table_settings
 from tests.spark.databases import PostgresServer, SqliteFile, TestDatabase, server_programs
 
 

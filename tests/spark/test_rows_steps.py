@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sf
 
-from penstock.spark.rows import (
+from levada.spark.rows import (
     QualityCounts,
     Rows,
     RowsError,
@@ -169,7 +169,7 @@ COUNTS = {"rows": 7, "not_null(amount)": 1, "in_range(amount)": 3, "matches(id)"
 
 def test_a_batch_is_held_against_rules_and_violations_are_counted(spark: SparkSession) -> None:
     rows = parsed(spark, [*VALUES, b"broken"])
-    observation = Observation("penstock-test")
+    observation = Observation("levada-test")
     held = quality(rows, RULES)
     told = {offset: reason for offset, (stage, reason) in reasons(held).items() if stage == "quality"}
     assert told == BROKEN_RULES

@@ -10,9 +10,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock import Producer
-from penstock.records import ConsumerRecord
-from penstock.spark.rows import Rows, RowsError, in_range, not_null, parse, read, write, write_dead_letters
+from levada import Producer
+from levada.records import ConsumerRecord
+from levada.spark.rows import Rows, RowsError, in_range, not_null, parse, read, write, write_dead_letters
 from tests.spark.rows_frames import records
 from tests.spark.sink_checks import check_nothing_hangs, committed_records
 
@@ -72,17 +72,17 @@ def test_good_rows_and_dead_letters_are_written_together_and_once_across_a_resta
     (broken,) = [letter for letter in letters if letter.value == b"broken \xff"]
     assert (broken.key, broken.timestamp_ms) == (b"key-1", AT_MS + 1)
     told = headers_of(broken)
-    place = int(told.pop("penstock-dead-letter-partition")), int(told.pop("penstock-dead-letter-offset"))
+    place = int(told.pop("levada-dead-letter-partition")), int(told.pop("levada-dead-letter-offset"))
     assert place in {(partition, offset) for partition in (0, 1) for offset in range(4)}
     assert told == {
         "tag": "vip",
-        "penstock-dead-letter-reason": "the value is not UTF-8",
-        "penstock-dead-letter-stage": "parse",
-        "penstock-dead-letter-topic": source,
-        "penstock-dead-letter-timestamp": str(AT_MS + 1),
+        "levada-dead-letter-reason": "the value is not UTF-8",
+        "levada-dead-letter-stage": "parse",
+        "levada-dead-letter-topic": source,
+        "levada-dead-letter-timestamp": str(AT_MS + 1),
     }
     (refused,) = [letter for letter in letters if b"11" in (letter.value or b"")]
-    assert headers_of(refused)["penstock-dead-letter-reason"] == "broken rules: in_range(amount)"
+    assert headers_of(refused)["levada-dead-letter-reason"] == "broken rules: in_range(amount)"
     for topic in (out, dead):
         assert all(not headers_of(record) for record in committed_records(bootstrap, out))
         check_nothing_hangs(bootstrap, topic)
@@ -118,7 +118,7 @@ def test_a_batch_is_routed_with_headers_partitions_and_times(
     assert [record.value for record in committed_records(bootstrap, large)] == [b"2000"]
     letters = committed_records(bootstrap, dead)
     assert [(letter.value, letter.timestamp_ms) for letter in letters] == [(b"many", AT_MS + 2), (None, AT_MS + 3)]
-    assert {headers_of(letter)["penstock-dead-letter-stage"] for letter in letters} == {"route"}
+    assert {headers_of(letter)["levada-dead-letter-stage"] for letter in letters} == {"route"}
 
 
 def test_dead_letters_are_written_alone_when_good_rows_are_aggregated(

@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import ArrayType, IntegerType, StringType, StructField, StructType
 
-from penstock.spark.rows import Rows, RowsError, parse, read
-from penstock.spark.rows.writing import outgoing
+from levada.spark.rows import Rows, RowsError, parse, read
+from levada.spark.rows.writing import outgoing
 from tests.spark.rows_frames import NOON, frame, record, records
 
 SCHEMA = "id string not null, amount double, place struct<city: string, number: int>, tags array<int>, at timestamp"
@@ -167,8 +167,8 @@ def test_a_row_that_does_not_fit_the_avro_schema_becomes_a_dead_letter(spark: Sp
     assert {row.topic: bytes(row.value) for row in written} == {"out": b"\x02a", "dead": b'{"id": null}'}
     (letter,) = [row for row in written if row.topic == "dead"]
     headers = {header.key: bytes(header.value).decode() for header in letter.headers}
-    assert headers["penstock-dead-letter-stage"] == "write"
-    assert headers["penstock-dead-letter-reason"].startswith("the row does not fit the Avro schema: ")
+    assert headers["levada-dead-letter-stage"] == "write"
+    assert headers["levada-dead-letter-reason"].startswith("the row does not fit the Avro schema: ")
 
 
 def parsed(spark: SparkSession, schema: Any = "id int", **arguments: Any) -> Rows:

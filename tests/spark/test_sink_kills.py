@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock import Admin
-from penstock.client.admin import NewTopic
+from levada import Admin
+from levada.client.admin import NewTopic
 from tests.brokers import BrokerProcess
 from tests.spark.copying import Copying, WholeBatches, fill
 from tests.spark.driver_faults import (
@@ -73,7 +73,7 @@ def test_a_copy_survives_kills_of_driver_and_broker_at_each_moment_of_a_batch(ne
     check_whole(copying, rows, reader)
 
 
-is_soak = pytest.mark.skipif(os.environ.get("PENSTOCK_SOAK") != "1", reason="takes minutes: PENSTOCK_SOAK=1")
+is_soak = pytest.mark.skipif(os.environ.get("LEVADA_SOAK") != "1", reason="takes minutes: LEVADA_SOAK=1")
 
 
 @is_soak

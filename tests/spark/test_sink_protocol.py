@@ -9,19 +9,19 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock import Admin, Producer
-from penstock.client.admin import NewTopic
-from penstock.client.errors import Disconnected
-from penstock.client.producer import group_commit, session
-from penstock.client.types import GroupMetadata, OffsetAndMetadata
-from penstock.spark.sink import brokers
-from penstock.spark.sink import task as task_module
-from penstock.spark.sink.brokers import end_open, read_marker
-from penstock.spark.sink.commit import DRIVER_TIMEOUT_MS, MOST_TASKS, Commit, CommitFailed, abort
-from penstock.spark.sink.names import MARKER_PARTITION, Marker, WriteName
-from penstock.spark.sink.options import Delivery, SinkOptions, read_options
-from penstock.spark.sink.report import TaskReport
-from penstock.spark.sink.task import Task, WriteFailed, write_rows
+from levada import Admin, Producer
+from levada.client.admin import NewTopic
+from levada.client.errors import Disconnected
+from levada.client.producer import group_commit, session
+from levada.client.types import GroupMetadata, OffsetAndMetadata
+from levada.spark.sink import brokers
+from levada.spark.sink import task as task_module
+from levada.spark.sink.brokers import end_open, read_marker
+from levada.spark.sink.commit import DRIVER_TIMEOUT_MS, MOST_TASKS, Commit, CommitFailed, abort
+from levada.spark.sink.names import MARKER_PARTITION, Marker, WriteName
+from levada.spark.sink.options import Delivery, SinkOptions, read_options
+from levada.spark.sink.report import TaskReport
+from levada.spark.sink.task import Task, WriteFailed, write_rows
 from tests.brokers import BrokerProcess
 from tests.spark.sink_checks import (
     check_nothing_hangs,
@@ -234,7 +234,7 @@ def test_a_commit_that_outlasts_the_drivers_transaction_begins_anew(
     """As when brokers are away for a minute in the middle of it: the tasks' transactions last longer."""
     query = Query(bootstrap, topic)
     real_commit_group, clock = Producer.commit_group, [0.0]
-    monkeypatch.setattr("penstock.spark.sink.commit.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("levada.spark.sink.commit.time.monotonic", lambda: clock[0])
 
     def delayed(self: Producer, tickets: Any, timeout: float | None = None) -> None:
         if clock[0] == 0.0:
@@ -351,7 +351,7 @@ def test_transactions_of_other_queries_are_not_touched(bootstrap: str, topic: st
     one, other = Query(bootstrap, topic, f"{topic}"), Query(bootstrap, topic, f"{topic}-2")
     waiting = other.write(0, 0, [10])
     one.commit(0, one.write(0, 0, [1]))
-    assert [each.split("/")[0] for each in open_transactions(bootstrap)] == [f"penstock-spark-{topic}-2"]
+    assert [each.split("/")[0] for each in open_transactions(bootstrap)] == [f"levada-spark-{topic}-2"]
     other.commit(0, waiting)
     assert numbers(bootstrap, topic) == [1, 10]
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from penstock import Admin
-from penstock.client.admin import NewTopic
+from levada import Admin
+from levada.client.admin import NewTopic
 from tests.brokers import BrokerProcess
 from tests.spark.copying import ROOT, WholeBatches
 from tests.spark.sink_checks import check_nothing_hangs, numbers, partitions_of
 
-IS_SOAK = os.environ.get("PENSTOCK_SOAK") == "1"
+IS_SOAK = os.environ.get("LEVADA_SOAK") == "1"
 BATCHES, ROWS_PER_BATCH, KILLS = (400, 2_500, 60) if IS_SOAK else (80, 400, 6)
 START_SECONDS = 60.0
 

@@ -9,8 +9,8 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from penstock import Admin
-from penstock.client.admin import TransactionState
+from levada import Admin
+from levada.client.admin import TransactionState
 from tests.spark.sink_checks import check_nothing_hangs, committed_records, numbers
 
 FIRST_SECOND = 1_700_000_000
@@ -39,7 +39,7 @@ class Stream:
         return self.spark.readStream.option("maxFilesPerTrigger", 1).text(str(self._input))
 
     def run(self, rows: DataFrame | None = None, **options: str) -> None:
-        writer = (self.rows() if rows is None else rows).writeStream.format("penstock").options(**options)
+        writer = (self.rows() if rows is None else rows).writeStream.format("levada").options(**options)
         query = (
             writer.option("kafka.bootstrap.servers", self.bootstrap)
             .option("topic", self.topic)
@@ -119,7 +119,7 @@ def test_versions_make_writes_of_foreach_batch_exactly_once(stream: Stream) -> N
     failures = [1]
 
     def write(frame: DataFrame, batch_id: int) -> None:
-        writer = frame.write.format("penstock").option("kafka.bootstrap.servers", bootstrap).option("topic", topic)
+        writer = frame.write.format("levada").option("kafka.bootstrap.servers", bootstrap).option("topic", topic)
         writer.option("txnAppId", f"app-{topic}").option("txnVersion", str(batch_id)).mode("append").save()
         if batch_id == 1 and failures:
             failures.pop()

@@ -9,20 +9,20 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from penstock.model.hashes import partition_for_key
+from levada.model.hashes import partition_for_key
 from tests.spark.sink_checks import check_nothing_hangs, committed_records, numbers, values
 
 HEADERS = "array(named_struct('key', 'tag', 'value', cast('vip' as binary)))"
 
 
 def write(frame: DataFrame, bootstrap: str, mode: str = "append", **options: str) -> None:
-    writer = frame.write.format("penstock").option("kafka.bootstrap.servers", bootstrap)
+    writer = frame.write.format("levada").option("kafka.bootstrap.servers", bootstrap)
     writer.options(**options).mode(mode).save()
 
 
 def last_line(error: pytest.ExceptionInfo[PySparkException]) -> str:
     """What our own code said, in what Spark made of it."""
-    return next(line for line in str(error.value).splitlines() if line.lstrip().startswith("penstock.spark."))
+    return next(line for line in str(error.value).splitlines() if line.lstrip().startswith("levada.spark."))
 
 
 def numbered(spark: SparkSession, count: int, partitions: int = 4) -> DataFrame:

@@ -18,8 +18,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from penstock import Admin, Producer
-from penstock.client.types import TopicPartition
+from levada import Admin, Producer
+from levada.client.types import TopicPartition
 from tests.spark.sourcing import batch, numbered, send, values
 
 NewTopic = Callable[..., str]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock import Producer
+from levada import Producer
 
 NewTopic = Callable[..., str]
 MIB = 1024 * 1024
@@ -16,8 +16,8 @@ MOST_MORE_BYTES = 64 * MIB
 
 TASK = """
 import resource, sys
-from penstock.spark.source.batch import TopicReader
-from penstock.spark.source.ranges import OffsetRange
+from levada.spark.source.batch import TopicReader
+from levada.spark.source.ranges import OffsetRange
 bootstrap, topic, end = sys.argv[1:]
 reader = TopicReader({"kafka.bootstrap.servers": bootstrap, "subscribe": topic})
 rows = sum(batch.num_rows for batch in reader.read(OffsetRange(topic, 0, 0, int(end))))

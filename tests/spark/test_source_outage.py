@@ -8,12 +8,12 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock import Admin
-from penstock.client.admin import NewTopic
+from levada import Admin
+from levada.client.admin import NewTopic
 from tests.brokers import BrokerProcess
 from tests.spark.sourcing import Kept, numbered, send, start, stream
 
-IS_SOAK = os.environ.get("PENSTOCK_SOAK") == "1"
+IS_SOAK = os.environ.get("LEVADA_SOAK") == "1"
 AWAY_SECONDS = 60.0 if IS_SOAK else 2.0
 WAIT_SECONDS = 110
 

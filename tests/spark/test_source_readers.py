@@ -12,17 +12,17 @@ import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from penstock import Admin, Producer
-from penstock.client.admin import NewTopic as TopicToMake
-from penstock.client.types import TopicPartition
-from penstock.spark.options import OptionError
-from penstock.spark.source import reading
-from penstock.spark.source.batch import TopicReader
-from penstock.spark.source.loss import DataLoss
-from penstock.spark.source.ranges import OffsetRange
-from penstock.spark.source.reading import NoAnswer
-from penstock.spark.source.schema import schema_for
-from penstock.spark.source.stream import TopicStreamReader
+from levada import Admin, Producer
+from levada.client.admin import NewTopic as TopicToMake
+from levada.client.types import TopicPartition
+from levada.spark.options import OptionError
+from levada.spark.source import reading
+from levada.spark.source.batch import TopicReader
+from levada.spark.source.loss import DataLoss
+from levada.spark.source.ranges import OffsetRange
+from levada.spark.source.reading import NoAnswer
+from levada.spark.source.schema import schema_for
+from levada.spark.source.stream import TopicStreamReader
 from tests.brokers import BrokerProcess
 from tests.spark.sourcing import committed, numbered, send
 

@@ -11,10 +11,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock import Admin
-from penstock.client.admin import GroupState
-from penstock.client.admin import NewTopic as TopicToMake
-from penstock.client.types import TopicPartition
+from levada import Admin
+from levada.client.admin import GroupState
+from levada.client.admin import NewTopic as TopicToMake
+from levada.client.types import TopicPartition
 from tests.spark.sourcing import Kept, committed, numbered, run_available, send, start, stream
 
 NewTopic = Callable[..., str]

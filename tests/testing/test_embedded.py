@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.model.config import ConfigError
-from penstock.testing import EmbeddedBroker, NotInTime, wait_until
+from levada.model.config import ConfigError
+from levada.testing import EmbeddedBroker, NotInTime, wait_until
 
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 
@@ -44,8 +44,8 @@ def test_it_works_without_pytest_in_a_with_block() -> None:
     assert not directory.exists()
 
 
-def test_two_brokers_know_nothing_of_each_other(make_penstock_broker: Callable[..., EmbeddedBroker]) -> None:
-    one, other = make_penstock_broker(), make_penstock_broker()
+def test_two_brokers_know_nothing_of_each_other(make_levada_broker: Callable[..., EmbeddedBroker]) -> None:
+    one, other = make_levada_broker(), make_levada_broker()
     one.create_topic("orders")
     assert "orders" in one.admin().list_topics()
     assert "orders" not in other.admin().list_topics()
@@ -73,7 +73,7 @@ def test_a_stopped_broker_leaves_no_thread_no_file_and_no_socket() -> None:
 def test_a_broker_that_cannot_start_says_so_to_the_caller_and_leaves_nothing() -> None:
     threads = set(threading.enumerate())
     with EmbeddedBroker() as running:
-        broker = EmbeddedBroker(advertised_listeners="PLAINTEXT://localhost:1", penstock_metrics_port=running.port)
+        broker = EmbeddedBroker(advertised_listeners="PLAINTEXT://localhost:1", levada_metrics_port=running.port)
         with pytest.raises(OSError, match="in use"):
             broker.start()
         assert not broker.is_running
@@ -98,82 +98,82 @@ def test_it_cannot_run_twice_and_does_nothing_while_it_does_not_run() -> None:
     broker.stop()
 
 
-def test_a_restart_keeps_port_and_records_and_open_clients(penstock_broker: EmbeddedBroker) -> None:
-    producer = penstock_broker.producer()
+def test_a_restart_keeps_port_and_records_and_open_clients(levada_broker: EmbeddedBroker) -> None:
+    producer = levada_broker.producer()
     producer.send("orders", b"before").result()
-    bootstrap = penstock_broker.bootstrap
-    penstock_broker.restart()
-    assert penstock_broker.bootstrap == bootstrap
+    bootstrap = levada_broker.bootstrap
+    levada_broker.restart()
+    assert levada_broker.bootstrap == bootstrap
     producer.send("orders", b"after").result()
-    assert values(penstock_broker, "orders") == [b"before", b"after"]
+    assert values(levada_broker, "orders") == [b"before", b"after"]
 
 
 def test_a_killed_broker_has_said_no_goodbye_and_lost_nothing_it_acknowledged(
-    penstock_broker: EmbeddedBroker, caplog: pytest.LogCaptureFixture
+    levada_broker: EmbeddedBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    penstock_broker.produce("orders", ["acknowledged"])
-    directory = penstock_broker.data_directory
+    levada_broker.produce("orders", ["acknowledged"])
+    directory = levada_broker.data_directory
     threads = threading.active_count()
     with caplog.at_level(logging.WARNING):
-        penstock_broker.kill()
+        levada_broker.kill()
         gc.collect()
-    assert not penstock_broker.is_running
+    assert not levada_broker.is_running
     assert threading.active_count() < threads
     assert not (directory / CLEAN_SHUTDOWN).exists()
     assert not [line for line in caplog.messages if "never retrieved" in line or "destroyed" in line]
-    penstock_broker.start()
-    assert values(penstock_broker, "orders") == [b"acknowledged"]
-    penstock_broker.restart()
-    assert values(penstock_broker, "orders") == [b"acknowledged"]
+    levada_broker.start()
+    assert values(levada_broker, "orders") == [b"acknowledged"]
+    levada_broker.restart()
+    assert values(levada_broker, "orders") == [b"acknowledged"]
 
 
-def test_a_clean_stop_is_told_from_a_kill(penstock_broker: EmbeddedBroker) -> None:
+def test_a_clean_stop_is_told_from_a_kill(levada_broker: EmbeddedBroker) -> None:
     """So that the test above would see it."""
-    directory = penstock_broker.data_directory
-    penstock_broker._stop_thread()
+    directory = levada_broker.data_directory
+    levada_broker._stop_thread()
     assert (directory / CLEAN_SHUTDOWN).exists()
 
 
-def test_a_killed_broker_can_be_stopped(penstock_broker: EmbeddedBroker) -> None:
-    directory = penstock_broker.data_directory
-    penstock_broker.kill()
-    penstock_broker.stop()
+def test_a_killed_broker_can_be_stopped(levada_broker: EmbeddedBroker) -> None:
+    directory = levada_broker.data_directory
+    levada_broker.kill()
+    levada_broker.stop()
     assert not directory.exists()
 
 
 # Settings
 
 
-@pytest.mark.penstock({"num.partitions": 3}, auto_create_topics_enable=True)
-def test_settings_come_by_dotted_names_and_by_keywords(penstock_broker: EmbeddedBroker) -> None:
-    penstock_broker.produce("orders", ["first"])
-    described = penstock_broker.admin().describe_topics(["orders"])["orders"]
+@pytest.mark.levada({"num.partitions": 3}, auto_create_topics_enable=True)
+def test_settings_come_by_dotted_names_and_by_keywords(levada_broker: EmbeddedBroker) -> None:
+    levada_broker.produce("orders", ["first"])
+    described = levada_broker.admin().describe_topics(["orders"])["orders"]
     assert len(described.partitions) == 3
 
 
-def test_the_first_group_and_the_first_transaction_make_one_partition(penstock_broker: EmbeddedBroker) -> None:
-    penstock_broker.create_topic("orders")
-    penstock_broker.consumer("orders", group_id="shop").poll(0.1)
-    penstock_broker.producer(transactional_id="till").init_transactions()
+def test_the_first_group_and_the_first_transaction_make_one_partition(levada_broker: EmbeddedBroker) -> None:
+    levada_broker.create_topic("orders")
+    levada_broker.consumer("orders", group_id="shop").poll(0.1)
+    levada_broker.producer(transactional_id="till").init_transactions()
     names = ["__consumer_offsets", "__transaction_state"]
-    described = penstock_broker.admin().describe_topics(names)
+    described = levada_broker.admin().describe_topics(names)
     assert [len(described[name].partitions) for name in names] == [1, 1]
 
 
 # Helpers
 
 
-def test_a_topic_has_the_configs_it_was_given(penstock_broker: EmbeddedBroker) -> None:
-    penstock_broker.create_topic("orders", 2, cleanup_policy="compact", retention_ms=1_000)
-    admin = penstock_broker.admin()
+def test_a_topic_has_the_configs_it_was_given(levada_broker: EmbeddedBroker) -> None:
+    levada_broker.create_topic("orders", 2, cleanup_policy="compact", retention_ms=1_000)
+    admin = levada_broker.admin()
     created = admin.describe_topics(["orders"])["orders"]
     assert len(created.partitions) == 2
-    assert (penstock_broker.data_directory / "orders-1").is_dir()
+    assert (levada_broker.data_directory / "orders-1").is_dir()
 
 
-def test_values_keys_headers_partitions_and_times_arrive(penstock_broker: EmbeddedBroker) -> None:
-    penstock_broker.create_topic("orders", 2)
-    placed = penstock_broker.produce(
+def test_values_keys_headers_partitions_and_times_arrive(levada_broker: EmbeddedBroker) -> None:
+    levada_broker.create_topic("orders", 2)
+    placed = levada_broker.produce(
         "orders",
         ["text", b"bytes", None, ("key", "value"), (None, b"keyless")],
         partition=1,
@@ -181,7 +181,7 @@ def test_values_keys_headers_partitions_and_times_arrive(penstock_broker: Embedd
         timestamp_ms=1_234,
     )
     assert [(one.partition, one.offset) for one in placed] == [(1, offset) for offset in range(5)]
-    found = penstock_broker.records("orders")
+    found = levada_broker.records("orders")
     assert [(record.key, record.value) for record in found] == [
         (None, b"text"),
         (None, b"bytes"),
@@ -192,51 +192,51 @@ def test_values_keys_headers_partitions_and_times_arrive(penstock_broker: Embedd
     assert {(record.headers, record.timestamp_ms) for record in found} == {((("tag", b"vip"),), 1_234)}
 
 
-def test_records_come_by_partition_and_offset(penstock_broker: EmbeddedBroker) -> None:
-    penstock_broker.create_topic("orders", 3)
+def test_records_come_by_partition_and_offset(levada_broker: EmbeddedBroker) -> None:
+    levada_broker.create_topic("orders", 3)
     for value, partition in (("c", 2), ("a", 0), ("b", 1), ("d", 2)):
-        penstock_broker.produce("orders", [value], partition=partition)
-    assert values(penstock_broker, "orders") == [b"a", b"b", b"c", b"d"]
+        levada_broker.produce("orders", [value], partition=partition)
+    assert values(levada_broker, "orders") == [b"a", b"b", b"c", b"d"]
 
 
 def test_waiting_ends_as_soon_as_the_records_are_there_even_if_their_topic_was_not(
-    penstock_broker: EmbeddedBroker,
+    levada_broker: EmbeddedBroker,
 ) -> None:
-    producer = penstock_broker.producer()
+    producer = levada_broker.producer()
     later = threading.Timer(0.2, lambda: producer.send("orders", b"late"))
     later.start()
-    assert [record.value for record in penstock_broker.wait_for_records("orders", timeout=60)] == [b"late"]
+    assert [record.value for record in levada_broker.wait_for_records("orders", timeout=60)] == [b"late"]
     later.join()
 
 
-def test_more_records_than_were_waited_for_are_all_shown(penstock_broker: EmbeddedBroker) -> None:
-    penstock_broker.produce("orders", ["one", "two", "three"])
-    assert len(penstock_broker.wait_for_records("orders", 1)) == 3
+def test_more_records_than_were_waited_for_are_all_shown(levada_broker: EmbeddedBroker) -> None:
+    levada_broker.produce("orders", ["one", "two", "three"])
+    assert len(levada_broker.wait_for_records("orders", 1)) == 3
 
 
-def test_who_waits_in_vain_is_told_what_was_there(penstock_broker: EmbeddedBroker) -> None:
-    penstock_broker.produce("orders", [("anna", "only one"), "x" * 1_000])
+def test_who_waits_in_vain_is_told_what_was_there(levada_broker: EmbeddedBroker) -> None:
+    levada_broker.produce("orders", [("anna", "only one"), "x" * 1_000])
     with pytest.raises(NotInTime) as raised:
-        penstock_broker.wait_for_records("orders", 3, timeout=0.3)
+        levada_broker.wait_for_records("orders", 3, timeout=0.3)
     text = str(raised.value)
     assert "orders has 2 of 3 records after 0.3 s" in text
     assert "orders-0@0 key=b'anna' value=b'only one'" in text
     assert "x" * 1_000 not in text
     with pytest.raises(NotInTime, match="there is no topic nowhere"):
-        penstock_broker.wait_for_records("nowhere", timeout=0.1)
-    assert "nowhere" not in penstock_broker.admin().list_topics()
+        levada_broker.wait_for_records("nowhere", timeout=0.1)
+    assert "nowhere" not in levada_broker.admin().list_topics()
 
 
-def test_committed_records_are_told_from_others(penstock_broker: EmbeddedBroker) -> None:
-    producer = penstock_broker.producer(transactional_id="till")
+def test_committed_records_are_told_from_others(levada_broker: EmbeddedBroker) -> None:
+    producer = levada_broker.producer(transactional_id="till")
     producer.init_transactions()
     for ending in (producer.commit_transaction, producer.abort_transaction):
         producer.begin_transaction()
         producer.send("payments", ending.__name__.encode())
         producer.flush()
         ending()
-    assert values(penstock_broker, "payments") == [b"commit_transaction", b"abort_transaction"]
-    committed = penstock_broker.wait_for_records("payments", isolation_level="read_committed")
+    assert values(levada_broker, "payments") == [b"commit_transaction", b"abort_transaction"]
+    committed = levada_broker.wait_for_records("payments", isolation_level="read_committed")
     assert [record.value for record in committed] == [b"commit_transaction"]
 
 
@@ -247,12 +247,12 @@ def test_a_condition_is_asked_until_it_holds() -> None:
         wait_until(lambda: 0, timeout=0.05)
 
 
-def test_a_consumer_begins_with_the_first_record_unless_told_otherwise(penstock_broker: EmbeddedBroker) -> None:
-    penstock_broker.produce("orders", ["first"])
-    assert [record.value for record in penstock_broker.consumer("orders", group_id="shop").poll(10)] == [b"first"]
-    late = penstock_broker.consumer("orders", group_id="late", auto_offset_reset="latest")
+def test_a_consumer_begins_with_the_first_record_unless_told_otherwise(levada_broker: EmbeddedBroker) -> None:
+    levada_broker.produce("orders", ["first"])
+    assert [record.value for record in levada_broker.consumer("orders", group_id="shop").poll(10)] == [b"first"]
+    late = levada_broker.consumer("orders", group_id="late", auto_offset_reset="latest")
     wait_until(lambda: late.poll(0.05) or late.assignment())
-    penstock_broker.produce("orders", ["second"])
+    levada_broker.produce("orders", ["second"])
     assert [record.value for record in late.poll(10)] == [b"second"]
 
 
@@ -260,7 +260,7 @@ def test_a_consumer_begins_with_the_first_record_unless_told_otherwise(penstock_
 
 
 def test_log_lines_of_the_broker_reach_the_logging_of_the_test(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO, logger="penstock"), EmbeddedBroker():
+    with caplog.at_level(logging.INFO, logger="levada"), EmbeddedBroker():
         pass
     assert any(line.startswith("started node_id=1") for line in caplog.messages)
 

@@ -36,7 +36,7 @@ def test_there_are_three_examples() -> None:
 
 @pytest.mark.parametrize("name", WITH_EXAMPLES)
 def test_the_examples_in_docstrings_hold(name: str) -> None:
-    module = import_module(f"penstock.testing.{name}")
+    module = import_module(f"levada.testing.{name}")
     failed, tried = doctest.testmod(module)
     assert tried > 0
     assert failed == 0

@@ -35,9 +35,9 @@ def passed(output: str) -> int:
 def test_a_broker_is_one_argument_away(tmp_path: Path) -> None:
     (tmp_path / "test_orders.py").write_text(
         """
-def test_an_order_arrives(penstock_broker):
-    penstock_broker.produce("orders", ["first"])
-    assert [record.value for record in penstock_broker.wait_for_records("orders")] == [b"first"]
+def test_an_order_arrives(levada_broker):
+    levada_broker.produce("orders", ["first"])
+    assert [record.value for record in levada_broker.wait_for_records("orders")] == [b"first"]
 """
     )
     assert passed(run_pytest(tmp_path)) == 1
@@ -51,18 +51,18 @@ import pytest
 seen, shared = [], []
 
 @pytest.mark.parametrize("number", range(3))
-def test_fresh(penstock_broker, number):
-    assert penstock_broker.admin().list_topics() == {}
-    penstock_broker.create_topic("orders")
-    seen.append(penstock_broker)
+def test_fresh(levada_broker, number):
+    assert levada_broker.admin().list_topics() == {}
+    levada_broker.create_topic("orders")
+    seen.append(levada_broker)
     assert len(set(map(id, seen))) == len(seen)
     assert [broker.is_running for broker in seen] == [False] * number + [True]
 
 @pytest.mark.parametrize("number", range(3))
-def test_shared(penstock_broker_session, number):
-    penstock_broker_session.create_topic(f"orders-{number}")
-    shared.append(penstock_broker_session)
-    assert len(penstock_broker_session.admin().list_topics()) == number + 1
+def test_shared(levada_broker_session, number):
+    levada_broker_session.create_topic(f"orders-{number}")
+    shared.append(levada_broker_session)
+    assert len(levada_broker_session.admin().list_topics()) == number + 1
     assert len(set(map(id, shared))) == 1
 """
     )
@@ -75,7 +75,7 @@ def test_settings_come_from_a_fixture_and_from_the_nearest_mark(tmp_path: Path) 
 import pytest
 
 @pytest.fixture(scope="session")
-def penstock_settings():
+def levada_settings():
     return {"num.partitions": 2, "broker.rack": "left"}
 """
     )
@@ -83,25 +83,25 @@ def penstock_settings():
         """
 import pytest
 
-pytestmark = pytest.mark.penstock({"num.partitions": 3})
+pytestmark = pytest.mark.levada({"num.partitions": 3})
 
 def partitions(broker):
     broker.produce("orders", ["first"])
     assert [node.rack for node in broker.admin().describe_cluster().brokers] == ["left"]
     return len(broker.admin().describe_topics(["orders"])["orders"].partitions)
 
-def test_of_the_module(penstock_broker):
-    assert partitions(penstock_broker) == 3
+def test_of_the_module(levada_broker):
+    assert partitions(levada_broker) == 3
 
-@pytest.mark.penstock(num_partitions=4)
-def test_of_its_own(penstock_broker):
-    assert partitions(penstock_broker) == 4
+@pytest.mark.levada(num_partitions=4)
+def test_of_its_own(levada_broker):
+    assert partitions(levada_broker) == 4
 
-def test_of_the_session(penstock_broker_session):
-    assert partitions(penstock_broker_session) == 2
+def test_of_the_session(levada_broker_session):
+    assert partitions(levada_broker_session) == 2
 
-def test_of_each_that_is_made(make_penstock_broker):
-    one, other = make_penstock_broker(), make_penstock_broker(num_partitions=5)
+def test_of_each_that_is_made(make_levada_broker):
+    one, other = make_levada_broker(), make_levada_broker(num_partitions=5)
     assert (partitions(one), partitions(other)) == (2, 5)
 """
     )
@@ -113,8 +113,8 @@ def test_a_broker_that_cannot_start_is_an_error_of_the_test_that_wants_it(tmp_pa
         """
 import pytest
 
-@pytest.mark.penstock(num_partitoins=3)
-def test_wrong(penstock_broker):
+@pytest.mark.levada(num_partitoins=3)
+def test_wrong(levada_broker):
     pass
 """
     )
@@ -124,7 +124,7 @@ def test_wrong(penstock_broker):
 
 
 def test_a_failing_test_shows_what_the_broker_said(tmp_path: Path) -> None:
-    (tmp_path / "test_failing.py").write_text("def test_failing(penstock_broker):\n    assert False\n")
+    (tmp_path / "test_failing.py").write_text("def test_failing(levada_broker):\n    assert False\n")
     output = run_pytest(tmp_path, "--log-level=INFO", check=False)
     assert "started node_id=1" in output
 
@@ -136,10 +136,10 @@ import threading
 import pytest
 
 @pytest.mark.parametrize("number", range(100))
-def test_one_of_a_hundred(penstock_broker, number):
-    penstock_broker.create_topic("orders", partitions=3)
-    penstock_broker.produce("orders", [str(number)])
-    assert [record.value for record in penstock_broker.wait_for_records("orders")] == [str(number).encode()]
+def test_one_of_a_hundred(levada_broker, number):
+    levada_broker.create_topic("orders", partitions=3)
+    levada_broker.produce("orders", [str(number)])
+    assert [record.value for record in levada_broker.wait_for_records("orders")] == [str(number).encode()]
 
 def test_nothing_is_left():
     assert threading.active_count() == 1
@@ -155,11 +155,11 @@ def test_runs_beside_each_other_do_not_meet(tmp_path: Path) -> None:
 import pytest
 
 @pytest.mark.parametrize("number", range(10))
-def test_beside(penstock_broker, penstock_broker_session, number):
-    penstock_broker.produce("orders", ["first"])
-    assert len(penstock_broker.wait_for_records("orders")) == 1
-    penstock_broker_session.produce("orders", [str(number)])
-    assert len(penstock_broker_session.wait_for_records("orders", number + 1)) == number + 1
+def test_beside(levada_broker, levada_broker_session, number):
+    levada_broker.produce("orders", ["first"])
+    assert len(levada_broker.wait_for_records("orders")) == 1
+    levada_broker_session.produce("orders", [str(number)])
+    assert len(levada_broker_session.wait_for_records("orders", number + 1)) == number + 1
 """
     )
     runs = [start_pytest(tmp_path) for _ in range(3)]
@@ -175,20 +175,20 @@ def test_the_plugin_loads_no_broker_and_no_client_until_a_fixture_is_used(tmp_pa
 import json, sys
 
 def pytest_unconfigure(config):
-    print(json.dumps(sorted(name for name in sys.modules if name.split(".")[0] == "penstock")))
+    print(json.dumps(sorted(name for name in sys.modules if name.split(".")[0] == "levada")))
 """
     )
     output = run_pytest(tmp_path)
     loaded = json.loads(output.splitlines()[-1])
-    assert loaded == ["penstock", "penstock.testing", "penstock.testing.plugin"]
+    assert loaded == ["levada", "levada.testing", "levada.testing.plugin"]
 
 
 def test_the_names_of_the_package_are_loaded_one_by_one() -> None:
     code = (
-        "import sys, penstock.testing as testing\n"
-        "assert not [name for name in sys.modules if name.startswith('penstock.') and name != 'penstock.testing']\n"
+        "import sys, levada.testing as testing\n"
+        "assert not [name for name in sys.modules if name.startswith('levada.') and name != 'levada.testing']\n"
         "assert all(getattr(testing, name) for name in testing.__all__)\n"
-        "from penstock.testing import *\n"
+        "from levada.testing import *\n"
         "simulate, EmbeddedBroker\n"
     )
     environment = {**os.environ, "PYTHONWARNINGS": "error"}
@@ -196,7 +196,7 @@ def test_the_names_of_the_package_are_loaded_one_by_one() -> None:
 
 
 def test_a_name_that_is_not_there_is_not_there() -> None:
-    import penstock.testing
+    import levada.testing
 
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
-        _ = penstock.testing.nothing
+        _ = levada.testing.nothing

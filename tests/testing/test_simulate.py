@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock import aio
-from penstock.client.errors import KafkaError
-from penstock.model.config import ConfigError
-from penstock.testing import (
+from levada import aio
+from levada.client.errors import KafkaError
+from levada.model.config import ConfigError
+from levada.testing import (
     NO_FAULTS,
     STORM,
     Cluster,
@@ -211,7 +211,7 @@ def test_the_same_seed_does_the_same_and_another_does_something_else() -> None:
 def test_a_run_is_the_same_in_a_process_with_another_hash_seed() -> None:
     code = (
         "import json, tests.testing.test_simulate as here\n"
-        "from penstock.testing import simulate\n"
+        "from levada.testing import simulate\n"
         "print(json.dumps([simulate(here.app, seed=s, faults=here.EVERYTHING).digest for s in range(2)]))"
     )
     digests = []

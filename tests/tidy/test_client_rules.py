@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from penstock.client.options.admin_keys import ADMIN_KEYS
-from penstock.client.options.consumer_keys import CONSUMER_KEYS
-from penstock.client.options.meanings import MEANINGS
-from penstock.client.options.producer_keys import PRODUCER_KEYS
+from levada.client.options.admin_keys import ADMIN_KEYS
+from levada.client.options.consumer_keys import CONSUMER_KEYS
+from levada.client.options.meanings import MEANINGS
+from levada.client.options.producer_keys import PRODUCER_KEYS
 
 ROOT = Path(__file__).parents[2]
-CLIENT = ROOT / "src" / "penstock" / "client"
+CLIENT = ROOT / "src" / "levada" / "client"
 PURE = [
     *sorted((CLIENT / "options").glob("*.py")),
     *(CLIENT / f"{name}.py" for name in ("errors", "error_texts", "serializers", "partitioners", "interceptors")),

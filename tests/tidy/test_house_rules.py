@@ -12,19 +12,19 @@ from types import ModuleType
 
 import pytest
 
-from penstock.broker.handlers import HANDLERS
-from penstock.broker.route import routes_of
-from penstock.cli.tools import TOOLS
-from penstock.model.broker_keys import NODE_KEYS
-from penstock.model.group_keys import GROUP_KEYS
-from penstock.model.key_meanings import BROKER_MEANINGS, GROUP_MEANINGS, NO_EFFECT, NOTES, TOPIC_MEANINGS
-from penstock.model.topic_keys import TOPIC_KEYS
-from penstock.node.settings import SERVED_KEYS
-from penstock.protocol.api import ApiKey, stable_versions
+from levada.broker.handlers import HANDLERS
+from levada.broker.route import routes_of
+from levada.cli.tools import TOOLS
+from levada.model.broker_keys import NODE_KEYS
+from levada.model.group_keys import GROUP_KEYS
+from levada.model.key_meanings import BROKER_MEANINGS, GROUP_MEANINGS, NO_EFFECT, NOTES, TOPIC_MEANINGS
+from levada.model.topic_keys import TOPIC_KEYS
+from levada.node.settings import SERVED_KEYS
+from levada.protocol.api import ApiKey, stable_versions
 from tools import client_configuration, compatibility, configuration, flags
 
 ROOT = Path(__file__).parents[2]
-SOURCE = ROOT / "src" / "penstock"
+SOURCE = ROOT / "src" / "levada"
 MODULES = sorted(SOURCE.rglob("*.py"))
 PURE = (
     "model",
@@ -85,16 +85,16 @@ def test_a_module_says_its_job_and_stays_small(path: Path) -> None:
 def test_pure_packages_are_all_under_the_contracts() -> None:
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     pure = next(contract for contract in contracts if contract["name"] == "Pure packages see no outside")
-    existing = {f"penstock.{name}" for name in PURE if (SOURCE / name).is_dir()}
+    existing = {f"levada.{name}" for name in PURE if (SOURCE / name).is_dir()}
     assert set(pure["source_modules"]) == existing
 
 
 def test_the_contracts_catch_an_import_that_points_up(tmp_path: Path) -> None:
     """The linter is run over a copy with one wrong import, so that we know it looks."""
-    copy = tmp_path / "src" / "penstock"
+    copy = tmp_path / "src" / "levada"
     shutil.copytree(SOURCE, copy)
     (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text())
-    for wrong in ("import asyncio\n", "import penstock.broker.broker\n"):
+    for wrong in ("import asyncio\n", "import levada.broker.broker\n"):
         victim = copy / "storage" / "producers.py"
         original = victim.read_text()
         victim.write_text(original + "\n" + wrong)

@@ -56,7 +56,7 @@ def followed(*command: str) -> Iterator[Followed]:
 
 def ours(*arguments: str) -> list[str]:
     """The command of one of our tools."""
-    return [sys.executable, "-m", "penstock", *arguments]
+    return [sys.executable, "-m", "levada", *arguments]
 
 
 def _heed_interrupts() -> None:

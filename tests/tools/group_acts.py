@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from penstock import Admin, Consumer, Producer
-from penstock.client.admin import GroupState, NewTopic
-from penstock.client.types import TopicPartition
-from penstock.net.channel import Channel
-from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from penstock.world.real_net import RealNet
+from levada import Admin, Consumer, Producer
+from levada.client.admin import GroupState, NewTopic
+from levada.client.types import TopicPartition
+from levada.net.channel import Channel
+from levada.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from levada.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from levada.world.real_net import RealNet
 from tests.tools.scenario import Act, Stage
 from tests.tools.stages import wait_until
 

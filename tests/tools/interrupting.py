@@ -16,7 +16,7 @@ def interrupted(arguments: list[str]) -> Ran:
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(WAIT_SECONDS)
         host, port = server.getsockname()
-        command = [sys.executable, "-m", "penstock", *arguments, "--bootstrap-server", f"{host}:{port}"]
+        command = [sys.executable, "-m", "levada", *arguments, "--bootstrap-server", f"{host}:{port}"]
         # A shell's background jobs ignore Ctrl-C, and their children would too.
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=_heed_interrupts

@@ -1,6 +1,6 @@
 """Waits until brokers have made the logs of a topic: Apache's do so after the topic is there."""
 
-from penstock import Admin
+from levada import Admin
 from tests.tools.scenario import Act, Stage
 from tests.tools.stages import wait_until
 

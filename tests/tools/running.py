@@ -4,7 +4,7 @@ import io
 import subprocess
 import sys
 
-from penstock.cli.main import main
+from levada.cli.main import main
 from tests.interop.test_apache_broker import java
 from tests.tools.scenario import Ran
 

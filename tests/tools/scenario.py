@@ -86,7 +86,7 @@ class Stage:
 
 
 class Runner(Protocol):
-    """Runs a command, given as words without `penstock`."""
+    """Runs a command, given as words without `levada`."""
 
     def __call__(self, arguments: list[str], stdin: str) -> Ran: ...
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from penstock import Admin
+from levada import Admin
 from tests.brokers import BrokerProcess
 from tests.tools.scenario import Stage
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock import Admin
-from penstock.client.admin import ConfigResource, NewTopic
-from penstock.protocol.api import ApiKey
+from levada import Admin
+from levada.client.admin import ConfigResource, NewTopic
+from levada.protocol.api import ApiKey
 from tests.brokers import BrokerProcess
 from tests.tools.following import WAIT_SECONDS, followed, ours
 from tests.tools.interrupting import interrupted
@@ -48,7 +48,7 @@ def plan(tmp_path: Path) -> str:
 def test_a_server_that_nobody_reaches_is_named_in_one_line(command: list[str]) -> None:
     ran = run_ours(command)
     assert (ran.code, ran.out) == (1, "")
-    assert ran.err.startswith("penstock: cannot reach localhost:1 (")
+    assert ran.err.startswith("levada: cannot reach localhost:1 (")
     assert ran.err.count("\n") == 1
 
 
@@ -70,12 +70,12 @@ def test_what_is_known_without_a_broker_is_told_without_one(command: list[str]) 
 def test_who_interrupts_a_change_hears_that_it_may_have_been_done(command: list[str], what: str) -> None:
     ran = interrupted(command)
     assert ran.code == 130
-    assert ran.err == f"penstock: interrupted while {what}: it may or may not have been done\n"
+    assert ran.err == f"levada: interrupted while {what}: it may or may not have been done\n"
 
 
 def test_who_interrupts_before_anything_changes_hears_only_that(plan: str) -> None:
     ran = interrupted(["reassign-partitions", "--execute", "--reassignment-json-file", plan, "--throttle", "9"])
-    assert (ran.code, ran.err) == (130, "penstock: interrupted\n")
+    assert (ran.code, ran.err) == (130, "levada: interrupted\n")
 
 
 class Gate:
@@ -149,7 +149,7 @@ def test_a_reassignment_that_is_interrupted_says_what_is_done_already(tmp_path: 
                 assert gate.arrived.wait(WAIT_SECONDS)
                 running.process.send_signal(signal.SIGINT)
                 running.until(
-                    "penstock: interrupted while the reassignment was being started: it may or may not have been done"
+                    "levada: interrupted while the reassignment was being started: it may or may not have been done"
                 )
                 assert running.process.wait(WAIT_SECONDS) == 130
             config = admin.describe_configs([ConfigResource.topic("three")])[ConfigResource.topic("three")]

@@ -1,11 +1,11 @@
-"""`penstock completion`, by the shells themselves where they are installed."""
+"""`levada completion`, by the shells themselves where they are installed."""
 
 import shutil
 import subprocess
 
 import pytest
 
-from penstock.cli.tools import TOOLS
+from levada.cli.tools import TOOLS
 from tests.tools.running import run_ours
 
 
@@ -19,7 +19,7 @@ def completed(*words: str) -> list[str]:
     """What bash offers for the last word."""
     line = " ".join(f"'{word}'" for word in words)
     script = (
-        f"{printed('bash')}\nCOMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; _penstock;"
+        f"{printed('bash')}\nCOMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; _levada;"
         ' printf "%s\\n" "${COMPREPLY[@]}"'
     )
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=20, check=False)
@@ -28,15 +28,15 @@ def completed(*words: str) -> list[str]:
 
 
 def test_bash_completes_tools_flags_subcommands_and_choices() -> None:
-    assert completed("penstock", "top") == ["topics"]
-    assert set(completed("penstock", "")) == set(TOOLS)
-    assert completed("penstock", "kafka-consumer-g") == ["kafka-consumer-groups.sh"]
-    assert completed("penstock", "topics", "--creat") == ["--create"]
-    assert completed("penstock", "kafka-topics.sh", "--creat") == ["--create"]
-    assert completed("penstock", "transactions", "find") == ["find-hanging"]
-    assert completed("penstock", "metrics", "--report-format", "t") == ["tsv"]
-    assert completed("penstock", "completion", "z") == ["zsh"]
-    assert completed("penstock", "nonsense", "--x") == []
+    assert completed("levada", "top") == ["topics"]
+    assert set(completed("levada", "")) == set(TOOLS)
+    assert completed("levada", "kafka-consumer-g") == ["kafka-consumer-groups.sh"]
+    assert completed("levada", "topics", "--creat") == ["--create"]
+    assert completed("levada", "kafka-topics.sh", "--creat") == ["--create"]
+    assert completed("levada", "transactions", "find") == ["find-hanging"]
+    assert completed("levada", "metrics", "--report-format", "t") == ["tsv"]
+    assert completed("levada", "completion", "z") == ["zsh"]
+    assert completed("levada", "nonsense", "--x") == []
 
 
 @pytest.mark.parametrize(("shell", "check"), [("bash", "-n"), ("zsh", "-n"), ("fish", "--no-execute")])

@@ -1,4 +1,4 @@
-"""`penstock configs` where no golden text can say it: what our broker does not serve, secrets, interruptions."""
+"""`levada configs` where no golden text can say it: what our broker does not serve, secrets, interruptions."""
 
 import json
 from collections.abc import Iterator
@@ -62,12 +62,12 @@ def test_a_loggers_level_is_changed_and_given_back(stage: Stage) -> None:
     def level() -> str:
         (described,) = json.loads(run(stage, "--describe --broker-logger 1 --json").out)
         levels: dict[str, str] = {config["name"]: config["value"] for config in described["configs"]}
-        return levels["penstock.broker.broker"]
+        return levels["levada.broker.broker"]
 
-    changed = run(stage, "--alter --broker-logger 1 --add-config penstock.broker.broker=DEBUG")
+    changed = run(stage, "--alter --broker-logger 1 --add-config levada.broker.broker=DEBUG")
     assert changed.out == "Completed updating config for broker-logger 1.\n"
     assert level() == "DEBUG"
-    run(stage, "--alter --broker-logger 1 --delete-config penstock.broker.broker")
+    run(stage, "--alter --broker-logger 1 --delete-config levada.broker.broker")
     assert level() == "INFO"
 
 
@@ -79,9 +79,9 @@ def test_nothing_is_changed_where_one_of_the_settings_is_wrong(stage: Stage) -> 
 
 def test_who_interrupts_hears_whether_something_may_have_changed() -> None:
     looked = interrupted(["configs", "--describe", "--topic", "orders"])
-    assert (looked.code, looked.out, looked.err) == (130, "", "penstock: interrupted\n")
+    assert (looked.code, looked.out, looked.err) == (130, "", "levada: interrupted\n")
     changed = interrupted(["configs", "--alter", "--topic", "orders", "--add-config", "retention.ms=1"])
     assert (changed.code, changed.out) == (130, "")
     assert changed.err == (
-        "penstock: interrupted while settings of topic orders were being changed: it may or may not have been done\n"
+        "levada: interrupted while settings of topic orders were being changed: it may or may not have been done\n"
     )

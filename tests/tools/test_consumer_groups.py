@@ -1,4 +1,4 @@
-"""`penstock consumer-groups` where no golden text can say it: interruptions, very many groups, failures midway."""
+"""`levada consumer-groups` where no golden text can say it: interruptions, very many groups, failures midway."""
 
 import json
 import os
@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock import Admin
-from penstock.cli.kit.batches import BATCH
-from penstock.client.admin import NewTopic
-from penstock.client.types import TopicPartition
+from levada import Admin
+from levada.cli.kit.batches import BATCH
+from levada.client.admin import NewTopic
+from levada.client.types import TopicPartition
 from tests.brokers import BrokerProcess
 from tests.tools.interrupting import _heed_interrupts, interrupted
 from tests.tools.running import run_ours
@@ -50,7 +50,7 @@ def committed(broker: BrokerProcess, groups: list[str]) -> dict[str, int]:
 
 def test_who_interrupts_a_reset_of_many_groups_sees_which_are_done(broker: BrokerProcess) -> None:
     commit(broker, GROUPS, 5)
-    command = [sys.executable, "-m", "penstock", "consumer-groups", "--reset-offsets", "--execute", "--all-groups"]
+    command = [sys.executable, "-m", "levada", "consumer-groups", "--reset-offsets", "--execute", "--all-groups"]
     command += ["--all-topics", "--to-earliest", "--bootstrap-server", broker.bootstrap]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=_heed_interrupts
@@ -72,7 +72,7 @@ def test_who_interrupts_a_reset_of_many_groups_sees_which_are_done(broker: Broke
     assert 0 < len(done) < len(GROUPS)
     assert done == GROUPS[: len(done)]
     said = re.fullmatch(
-        r"penstock: interrupted while resetting the offsets of group 'group-(\d+)', after (\d+) of 400 groups:"
+        r"levada: interrupted while resetting the offsets of group 'group-(\d+)', after (\d+) of 400 groups:"
         r" it may or may not have been done\n",
         err,
     )
@@ -113,7 +113,7 @@ def test_more_groups_than_fit_one_request_are_deleted(broker: BrokerProcess) -> 
 def test_nobody_there_is_one_line(tool: list[str]) -> None:
     ran = run_ours([*tool, "--bootstrap-server", "localhost:1"])
     assert (ran.code, ran.out) == (1, "")
-    assert ran.err.startswith("penstock: cannot reach localhost:1 (Connection refused)")
+    assert ran.err.startswith("levada: cannot reach localhost:1 (Connection refused)")
     assert ran.err.count("\n") == 1
 
 
@@ -140,4 +140,4 @@ def test_nobody_there_is_one_line(tool: list[str]) -> None:
 )
 def test_who_interrupts_hears_whether_something_may_have_changed(line: str, said: str) -> None:
     ran = interrupted(line.split())
-    assert (ran.code, ran.out, ran.err) == (130, "", f"penstock: {said}\n")
+    assert (ran.code, ran.out, ran.err) == (130, "", f"levada: {said}\n")

@@ -1,11 +1,11 @@
-"""`penstock delete-records` where no golden text can say it: many partitions, interruptions."""
+"""`levada delete-records` where no golden text can say it: many partitions, interruptions."""
 
 import json
 from pathlib import Path
 
-from penstock import Admin, Producer
-from penstock.cli.kit.batches import BATCH
-from penstock.client.admin import NewTopic
+from levada import Admin, Producer
+from levada.cli.kit.batches import BATCH
+from levada.client.admin import NewTopic
 from tests.tools.interrupting import interrupted
 from tests.tools.running import run_ours
 from tests.tools.stages import our_stage
@@ -36,7 +36,7 @@ def test_who_interrupts_hears_that_records_may_be_gone(tmp_path: Path) -> None:
     ran = interrupted(["delete-records", "--offset-json-file", offsets_file(tmp_path, {0: 1})])
     assert ran.code == 130
     assert ran.err == (
-        "penstock: interrupted while deleting records: 0 of 1 were seen to, the rest may or may not have been done\n"
+        "levada: interrupted while deleting records: 0 of 1 were seen to, the rest may or may not have been done\n"
     )
 
 
@@ -45,4 +45,4 @@ def test_a_torn_file_is_refused_before_any_broker_is_asked(tmp_path: Path) -> No
     path.write_text('{"partitions": [')
     ran = run_ours(["delete-records", "--offset-json-file", str(path), "--bootstrap-server", "localhost:1"])
     assert ran.code == 1
-    assert ran.err.startswith("penstock: --offset-json-file is not JSON")
+    assert ran.err.startswith("levada: --offset-json-file is not JSON")

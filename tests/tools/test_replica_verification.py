@@ -1,12 +1,12 @@
-"""`penstock replica-verification` while it runs: reports, damage, a broker that goes, and its end by Ctrl-C."""
+"""`levada replica-verification` while it runs: reports, damage, a broker that goes, and its end by Ctrl-C."""
 
 import signal
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from penstock import Admin, Producer
-from penstock.client.admin import NewTopic
+from levada import Admin, Producer
+from levada.client.admin import NewTopic
 from tests.brokers import BrokerProcess
 from tests.tools.following import WAIT_SECONDS, Followed, followed, ours
 from tests.tools.stages import SETTINGS
@@ -47,7 +47,7 @@ def test_it_reports_until_it_is_interrupted(tmp_path: Path) -> None:
         running.until(f"{TIME}: verification process is started")
         running.until(f"{TIME}: max lag is 0 for partition .* among 3 partitions")
         running.process.send_signal(signal.SIGINT)
-        running.until("penstock: interrupted")
+        running.until("levada: interrupted")
         assert running.process.wait(WAIT_SECONDS) == 130
 
 
@@ -78,7 +78,7 @@ def test_a_broker_that_goes_is_told_and_waited_for(tmp_path: Path) -> None:
     ):
         running.until(f"{TIME}: max lag is 0 .*")
         broker.kill()
-        running.until("penstock: warning: broker 1 cannot be asked, and its partitions wait: .*")
+        running.until("levada: warning: broker 1 cannot be asked, and its partitions wait: .*")
         broker.start()
         produce(broker, 3)
         running.until(f"{TIME}: max lag is 0 for partition orders-0 at offset 33 among 2 partitions")

@@ -3,10 +3,10 @@
 import json
 from pathlib import Path
 
-from penstock.cli.reassign_partitions.plan import plan_text, read_plan, read_topics
-from penstock.cli.reassign_partitions.progress import partition_lines, partition_progress
-from penstock.client.admin import PartitionDescription, TopicDescription
-from penstock.client.types import TopicPartition
+from levada.cli.reassign_partitions.plan import plan_text, read_plan, read_topics
+from levada.cli.reassign_partitions.progress import partition_lines, partition_progress
+from levada.client.admin import PartitionDescription, TopicDescription
+from levada.client.types import TopicPartition
 from tests.tools.running import run_ours
 from tests.tools.stages import our_stage
 

@@ -3,11 +3,11 @@
 import re
 from pathlib import Path
 
-from penstock.cli.kit.parser import ToolParser
-from penstock.cli.topics import add_arguments
-from penstock.cli.topics.describing import Partition, Topic
-from penstock.cli.topics.layout import lines_of
-from penstock.client.admin import PartitionDescription, TopicId
+from levada.cli.kit.parser import ToolParser
+from levada.cli.topics import add_arguments
+from levada.cli.topics.describing import Partition, Topic
+from levada.cli.topics.layout import lines_of
+from levada.client.admin import PartitionDescription, TopicId
 from tests.tools.running import run_ours
 from tests.tools.stages import our_stage
 
@@ -47,7 +47,7 @@ def test_scenario_27_with_three_replicas() -> None:
         for brokers in [(leader, leader % 3 + 1, (leader + 1) % 3 + 1)]
     ]
     topic_id = TopicId.parse("AAAAAAAAAAAAAAAAAAAAAQ")
-    parser = ToolParser(prog="penstock topics")
+    parser = ToolParser(prog="levada topics")
     add_arguments(parser)
     described = Topic("second", topic_id, {"segment.bytes": "1073741824"}, partitions)
     topic, *shown = lines_of(described, parser.read(["--describe"]))

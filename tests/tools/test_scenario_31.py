@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock import Admin
-from penstock.client.admin import NewTopic
+from levada import Admin
+from levada.client.admin import NewTopic
 from tests.tools.running import run_ours
 from tests.tools.scenario import Stage
 from tests.tools.stages import our_stage
@@ -86,10 +86,10 @@ def test_text_has_one_line_for_each_finding(stage: Stage) -> None:
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["--topic", "nowhere"], "penstock: topic nowhere: UNKNOWN_TOPIC_OR_PARTITION"),
-        (["--bootstrap-server", "localhost:1"], "penstock: cannot reach localhost:1"),
-        (["--bootstrap-server", "localhost"], "penstock: bootstrap.servers must have the form host:port"),
-        (["--client-config", "nowhere"], "penstock: cannot read --client-config nowhere"),
+        (["--topic", "nowhere"], "levada: topic nowhere: UNKNOWN_TOPIC_OR_PARTITION"),
+        (["--bootstrap-server", "localhost:1"], "levada: cannot reach localhost:1"),
+        (["--bootstrap-server", "localhost"], "levada: bootstrap.servers must have the form host:port"),
+        (["--client-config", "nowhere"], "levada: cannot read --client-config nowhere"),
     ],
 )
 def test_what_cannot_be_looked_at_is_one_line(stage: Stage, arguments: list[str], line: str) -> None:

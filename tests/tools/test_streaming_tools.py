@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock import Admin, Consumer, Producer
-from penstock.client.admin import NewTopic
-from penstock.client.types import TopicPartition
+from levada import Admin, Consumer, Producer
+from levada.client.admin import NewTopic
+from levada.client.types import TopicPartition
 from tests.brokers import BrokerProcess
 from tests.tools.running import run_ours
 from tests.tools.stages import SETTINGS, wait_until
@@ -44,7 +44,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @contextmanager
 def started(*arguments: str, server: str, stdin: int = subprocess.DEVNULL) -> Iterator["subprocess.Popen[str]"]:
     process = subprocess.Popen(
-        [sys.executable, "-m", "penstock", *arguments, "--bootstrap-server", server],
+        [sys.executable, "-m", "levada", *arguments, "--bootstrap-server", server],
         stdin=stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -111,7 +111,7 @@ def test_what_was_typed_before_ctrl_c_is_sent(server: str) -> None:
         one.stdin.flush()
         # It is read when the producer has asked for its topic: from then on the lines wait for company.
         wait_until(lambda: _is_reading(one))
-        assert ended(one, signal.SIGINT) == (130, "", "penstock: interrupted: 2 records were sent\n")
+        assert ended(one, signal.SIGINT) == (130, "", "levada: interrupted: 2 records were sent\n")
     assert end_offset(server, "typed") == 2
 
 
@@ -127,12 +127,12 @@ def test_a_topic_that_does_not_exist_is_one_line(server: str) -> None:
         ["console-producer", "--topic", "none", "--max-block-ms", "300", "--bootstrap-server", server], "x\n"
     )
     assert ran.code == 1
-    assert ran.err.startswith("penstock: ")
+    assert ran.err.startswith("levada: ")
     assert "none" in ran.err
     assert ran.err.count("\n") == 1
     ran = run_ours(["console-consumer", "--topic", "none", "--timeout-ms", "300", "--bootstrap-server", server])
     assert (ran.code, ran.out) == (0, "")
-    assert ran.err == "penstock: there is no topic none yet: waiting for it\nProcessed a total of 0 messages\n"
+    assert ran.err == "levada: there is no topic none yet: waiting for it\nProcessed a total of 0 messages\n"
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -178,7 +178,7 @@ def test_a_reader_that_goes_away_ends_it_quietly(server: str) -> None:
 def test_a_terminal_has_a_prompt(server: str) -> None:
     primary, secondary = pty.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "penstock", "console-producer", "--topic", "prompted", "--bootstrap-server", server],
+        [sys.executable, "-m", "levada", "console-producer", "--topic", "prompted", "--bootstrap-server", server],
         stdin=secondary, stdout=secondary, stderr=subprocess.DEVNULL, start_new_session=True,
     )  # fmt: skip
     os.close(secondary)
@@ -210,7 +210,7 @@ def test_a_measurement_that_is_interrupted_tells_what_it_has(server: str) -> Non
         code, out, err = ended(one, signal.SIGINT)
     assert code == 130
     assert "99.9th." in out.splitlines()[-1]
-    assert err == "penstock: interrupted: the line above is about what was sent until then\n"
+    assert err == "levada: interrupted: the line above is about what was sent until then\n"
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

@@ -10,10 +10,10 @@ from importlib import import_module
 
 import pytest
 
-from penstock import Admin
-from penstock.cli.kit.parser import ToolParser
-from penstock.cli.tools import TOOLS
-from penstock.client.admin import NewTopic
+from levada import Admin
+from levada.cli.kit.parser import ToolParser
+from levada.cli.tools import TOOLS
+from levada.client.admin import NewTopic
 from tests.tools.scenario import Stage
 from tests.tools.stages import our_stage
 
@@ -31,7 +31,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 def on_terminal(stage: Stage, *arguments: str, **environment: str) -> str:
     """What a tool writes when stdout and stderr are a terminal."""
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "penstock", *arguments, "--bootstrap-server", stage.bootstrap]
+    command = [sys.executable, "-m", "levada", *arguments, "--bootstrap-server", stage.bootstrap]
     surroundings = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
     process = subprocess.Popen(
         command, stdin=theirs, stdout=theirs, stderr=theirs, env={**surroundings, "TERM": "xterm", **environment}
@@ -51,7 +51,7 @@ def on_terminal(stage: Stage, *arguments: str, **environment: str) -> str:
 
 
 def in_pipe(stage: Stage, *arguments: str) -> str:
-    command = [sys.executable, "-m", "penstock", *arguments, "--bootstrap-server", stage.bootstrap]
+    command = [sys.executable, "-m", "levada", *arguments, "--bootstrap-server", stage.bootstrap]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout + done.stderr
@@ -80,8 +80,8 @@ SUBCOMMANDS = {"list", "describe", "describe-producers", "find-hanging", "list-e
 def listings() -> Iterator[tuple[str, argparse.ArgumentParser]]:
     """The parser of every tool, or of its subcommand, that lists or describes."""
     for name in TOOLS:
-        parser = ToolParser(prog=f"penstock {name}")
-        import_module(f"penstock.cli.{name.replace('-', '_')}").add_arguments(parser)
+        parser = ToolParser(prog=f"levada {name}")
+        import_module(f"levada.cli.{name.replace('-', '_')}").add_arguments(parser)
         if LISTING & set(parser._option_string_actions):
             yield name, parser
         for action in parser._actions:

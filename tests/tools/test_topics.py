@@ -1,4 +1,4 @@
-"""`penstock topics` where no golden text can say it: ids, many topics, interruptions."""
+"""`levada topics` where no golden text can say it: ids, many topics, interruptions."""
 
 import json
 from collections.abc import Iterator
@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock import Admin
-from penstock.cli.kit.batches import BATCH
-from penstock.client.admin import NewTopic
+from levada import Admin
+from levada.cli.kit.batches import BATCH
+from levada.client.admin import NewTopic
 from tests.tools.interrupting import interrupted
 from tests.tools.running import run_ours
 from tests.tools.scenario import Stage
@@ -48,24 +48,24 @@ def test_what_failed_and_what_did_not_is_said_when_topics_are_altered(stage: Sta
     server = ["--bootstrap-server", stage.bootstrap]
     altered = run_ours(["topics", "--alter", "--topic", "grow-.*", "--partitions", "2", *server])
     assert altered.code == 1
-    assert altered.err.startswith("penstock: grow-3: INVALID_PARTITIONS")
+    assert altered.err.startswith("levada: grow-3: INVALID_PARTITIONS")
     assert altered.err.endswith("; the other 1 topics have their partitions\n")
 
 
 def test_nobody_there_is_one_line() -> None:
     listed = run_ours(["topics", "--list", "--bootstrap-server", "localhost:1"])
     assert (listed.code, listed.out) == (1, "")
-    assert listed.err.startswith("penstock: cannot reach localhost:1 (Connection refused)")
+    assert listed.err.startswith("levada: cannot reach localhost:1 (Connection refused)")
     assert listed.err.count("\n") == 1
 
 
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["--list"], "penstock: interrupted\n"),
+        (["--list"], "levada: interrupted\n"),
         (
             ["--create", "--topic", "orders"],
-            "penstock: interrupted while topic orders was being created: it may or may not have been done\n",
+            "levada: interrupted while topic orders was being created: it may or may not have been done\n",
         ),
     ],
 )

@@ -2,12 +2,12 @@
 
 import asyncio
 
-from penstock import Admin, Producer
-from penstock.client.admin import ConfigKind, ConfigResource
-from penstock.net.channel import Channel
-from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from penstock.records import build_batch
-from penstock.world.real_net import RealNet
+from levada import Admin, Producer
+from levada.client.admin import ConfigKind, ConfigResource
+from levada.net.channel import Channel
+from levada.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from levada.records import build_batch
+from levada.world.real_net import RealNet
 from tests.tools.group_acts import START_MS
 from tests.tools.scenario import Act, Stage
 from tests.tools.stages import wait_until

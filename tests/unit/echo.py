@@ -1,4 +1,4 @@
-"""An echo server and a client in the shape of Penstock's connections: buffered protocols with flow control."""
+"""An echo server and a client in the shape of Levada's connections: buffered protocols with flow control."""
 
 import asyncio
 from typing import cast

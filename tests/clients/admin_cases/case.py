@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from penstock.client.admin import Admin, NewTopic
-from penstock.client.errors import KafkaError, UnsupportedVersion
-from penstock.protocol.api import ApiKey
+from levada.client.admin import Admin, NewTopic
+from levada.client.errors import KafkaError, UnsupportedVersion
+from levada.protocol.api import ApiKey
 
 WAIT_SECONDS = 30.0
 ABOUT_ACLS = (ApiKey.DESCRIBE_ACLS, ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.client.admin import (
+from levada.client.admin import (
     Acl,
     AclFilter,
     AclOperation,
@@ -19,9 +19,9 @@ from penstock.client.admin import (
     VersionRange,
     quota_entity,
 )
-from penstock.client.errors import KafkaError
-from penstock.model.errors import ErrorCode
-from penstock.protocol.api import ApiKey
+from levada.client.errors import KafkaError
+from levada.model.errors import ErrorCode
+from levada.protocol.api import ApiKey
 from tests.clients.admin_cases.case import Cases, Target, until
 
 CLUSTER_CASES = Cases()

@@ -1,6 +1,6 @@
 """Configurations of topics, brokers, loggers and groups."""
 
-from penstock.client.admin import (
+from levada.client.admin import (
     Admin,
     Append,
     ConfigEntry,
@@ -10,8 +10,8 @@ from penstock.client.admin import (
     ConfigType,
     Subtract,
 )
-from penstock.client.errors import InvalidConfig, UnknownTopicOrPartition
-from penstock.model.errors import ErrorCode
+from levada.client.errors import InvalidConfig, UnknownTopicOrPartition
+from levada.model.errors import ErrorCode
 from tests.clients.admin_cases.case import Cases, Target, create, until
 
 CONFIG_CASES = Cases()

@@ -11,10 +11,10 @@ import pkgutil
 import sys
 from typing import Any
 
-import penstock.client.admin
-from penstock.client.admin import Admin, NewTopic
-from penstock.client.errors import UnsupportedVersion
-from penstock.client.types import TopicPartition
+import levada.client.admin
+from levada.client.admin import Admin, NewTopic
+from levada.client.errors import UnsupportedVersion
+from levada.client.types import TopicPartition
 from tests.clients.admin_cases.case import Target, known
 from tests.clients.admin_cases.surroundings import produce
 
@@ -26,8 +26,8 @@ def all_examples() -> list[doctest.DocTest]:
     """Of every module, in a fixed order."""
     finder = doctest.DocTestFinder(exclude_empty=True)
     modules = [
-        importlib.import_module(f"{penstock.client.admin.__name__}.{found.name}")
-        for found in pkgutil.iter_modules(penstock.client.admin.__path__)
+        importlib.import_module(f"{levada.client.admin.__name__}.{found.name}")
+        for found in pkgutil.iter_modules(levada.client.admin.__path__)
     ]
     found = [test for module in modules for test in finder.find(module) if test.examples]
     return sorted(found, key=lambda test: (not test.name.endswith(FIRST), test.name))
@@ -55,7 +55,7 @@ def run_examples(tests: list[doctest.DocTest], target: Target) -> list[str]:
 
 async def _differences(test: doctest.DocTest, admin: Admin, target: Target) -> list[str]:
     names: dict[str, Any] = {**test.globs, "admin": admin, "bootstrap": target.bootstrap}
-    names |= {name: getattr(penstock.client.admin, name) for name in penstock.client.admin.__all__}
+    names |= {name: getattr(levada.client.admin, name) for name in levada.client.admin.__all__}
     names["TopicPartition"] = TopicPartition
     wrong = []
     for example in test.examples:

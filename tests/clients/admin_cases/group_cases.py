@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from penstock.client.admin import Admin, GroupState, GroupType
-from penstock.client.errors import GroupNotEmpty, GroupNotFound, MembershipLost, UnknownTopicOrPartition
-from penstock.client.types import OffsetAndMetadata, TopicPartition
-from penstock.model.errors import ErrorCode
+from levada.client.admin import Admin, GroupState, GroupType
+from levada.client.errors import GroupNotEmpty, GroupNotFound, MembershipLost, UnknownTopicOrPartition
+from levada.client.types import OffsetAndMetadata, TopicPartition
+from levada.model.errors import ErrorCode
 from tests.clients.admin_cases.case import Cases, Target, create, until
 from tests.clients.admin_cases.surroundings import member
 

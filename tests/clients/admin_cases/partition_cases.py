@@ -1,6 +1,6 @@
 """Partitions: their offsets, their old records, their leaders, and moves to other brokers and directories."""
 
-from penstock.client.admin import (
+from levada.client.admin import (
     HIGH_WATERMARK,
     Admin,
     ElectionType,
@@ -9,10 +9,10 @@ from penstock.client.admin import (
     OffsetSpec,
     Replica,
 )
-from penstock.client.errors import OffsetOutOfRange, PolicyViolation, UnknownTopicOrPartition
-from penstock.client.types import TopicPartition
-from penstock.model.errors import ErrorCode
-from penstock.protocol.api import ApiKey
+from levada.client.errors import OffsetOutOfRange, PolicyViolation, UnknownTopicOrPartition
+from levada.client.types import TopicPartition
+from levada.model.errors import ErrorCode
+from levada.protocol.api import ApiKey
 from tests.clients.admin_cases.case import Cases, Target, create, until
 from tests.clients.admin_cases.surroundings import open_transaction, produce
 

@@ -1,8 +1,8 @@
 """Topics: made, listed, described, given more partitions, deleted."""
 
-from penstock.client.admin import Admin, ConfigSource, NewPartitions, NewTopic, TopicId
-from penstock.client.admin.kinds import AclOperation
-from penstock.client.errors import (
+from levada.client.admin import Admin, ConfigSource, NewPartitions, NewTopic, TopicId
+from levada.client.admin.kinds import AclOperation
+from levada.client.errors import (
     InvalidConfig,
     InvalidPartitions,
     InvalidReplicationFactor,
@@ -10,7 +10,7 @@ from penstock.client.errors import (
     TopicAlreadyExists,
     UnknownTopicOrPartition,
 )
-from penstock.model.errors import ErrorCode
+from levada.model.errors import ErrorCode
 from tests.clients.admin_cases.case import Cases, Target, create, known, until
 
 TOPIC_CASES = Cases()

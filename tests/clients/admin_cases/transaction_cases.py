@@ -3,16 +3,16 @@
 import pytest
 from confluent_kafka import KafkaException
 
-from penstock.client.admin import (
+from levada.client.admin import (
     AbortTransaction,
     Admin,
     IsolationLevel,
     OffsetSpec,
     TransactionState,
 )
-from penstock.client.errors import KafkaError, UnknownTopicOrPartition
-from penstock.client.types import TopicPartition
-from penstock.model.errors import ErrorCode
+from levada.client.errors import KafkaError, UnknownTopicOrPartition
+from levada.client.types import TopicPartition
+from levada.model.errors import ErrorCode
 from tests.clients.admin_cases.case import WAIT_SECONDS, Cases, Target, create, until
 from tests.clients.admin_cases.surroundings import open_transaction, produce
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from penstock.protocol.api import ApiKey
-from penstock.protocol.messages.create_acls import AclCreation, CreateAclsRequest
-from penstock.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
-from penstock.protocol.messages.describe_acls import DescribeAclsRequest
+from levada.protocol.api import ApiKey
+from levada.protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from levada.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from levada.protocol.messages.describe_acls import DescribeAclsRequest
 from tests.interop.differential.cases import EVERY, Case, Table
 
 UNKNOWN, UNHEARD_OF = 0, 77

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import Any
 
-from penstock.protocol.declare import NO_UUID, Struct
-from penstock.records import BatchView, RecordsError, iter_batches
+from levada.protocol.declare import NO_UUID, Struct
+from levada.records import BatchView, RecordsError, iter_batches
 from tests.interop.differential.cases import UNKNOWN_ID
 
 PRESENT, ABSENT = "(present)", "(absent)"

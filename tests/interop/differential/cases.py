@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
-from penstock.protocol.api import ApiKey, stable_versions
+from levada.protocol.api import ApiKey, stable_versions
 
 UNKNOWN_ID = b"nobody's id here"
 """16 bytes that are no topic's id at either broker."""

@@ -1,16 +1,16 @@
 """Cases about the cluster: versions and features, brokers, coordinators, and metadata of topics."""
 
-from penstock.protocol.api import ApiKey
-from penstock.protocol.messages.api_versions import ApiVersionsRequest
-from penstock.protocol.messages.describe_cluster import DescribeClusterRequest
-from penstock.protocol.messages.describe_topic_partitions import (
+from levada.protocol.api import ApiKey
+from levada.protocol.messages.api_versions import ApiVersionsRequest
+from levada.protocol.messages.describe_cluster import DescribeClusterRequest
+from levada.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     RequestCursor,
     TopicRequest,
 )
-from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest
-from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from levada.protocol.messages.find_coordinator import FindCoordinatorRequest
+from levada.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from levada.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from tests.interop.differential.cases import EVERY, UNKNOWN_ID, Case, Side, Table, since, until
 from tests.interop.differential.requests import metadata
 
@@ -24,10 +24,10 @@ API_VERSIONS = Table(
     ApiKey.API_VERSIONS,
     [
         Case("plain", lambda _: ApiVersionsRequest(), versions=until(2)),
-        Case("named software", lambda _: _software("penstock", "1.0"), versions=since(3)),
+        Case("named software", lambda _: _software("levada", "1.0"), versions=since(3)),
         Case("software without a name", lambda _: _software("", "1.0"), versions=since(3)),
-        Case("software with an illegal name", lambda _: _software("-penstock", "1.0"), versions=since(3)),
-        Case("software with an illegal version", lambda _: _software("penstock", "1.0 beta"), versions=since(3)),
+        Case("software with an illegal name", lambda _: _software("-levada", "1.0"), versions=since(3)),
+        Case("software with an illegal version", lambda _: _software("levada", "1.0 beta"), versions=since(3)),
     ],
 )
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from penstock.protocol.api import ApiKey
+from levada.protocol.api import ApiKey
 from tests.interop.differential.answers import ABSENT, NONE, PRESENT, SOME
 from tests.interop.differential.cases import Case, Table
 from tests.interop.differential.sides import LiveSide

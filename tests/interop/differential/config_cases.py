@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-from penstock.protocol.api import ApiKey
-from penstock.protocol.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
-from penstock.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from penstock.protocol.messages.incremental_alter_configs import AlterableConfig as Alteration
-from penstock.protocol.messages.incremental_alter_configs import AlterConfigsResource as IncrementalResource
-from penstock.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from levada.protocol.api import ApiKey
+from levada.protocol.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
+from levada.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from levada.protocol.messages.incremental_alter_configs import AlterableConfig as Alteration
+from levada.protocol.messages.incremental_alter_configs import AlterConfigsResource as IncrementalResource
+from levada.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from tests.interop.differential.cases import EVERY, Case, Table, each, since
 from tests.interop.differential.requests import BROKER, TOPIC, describe
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from penstock.protocol.api import ApiKey
-from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, ReplicaState
+from levada.protocol.api import ApiKey
+from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, ReplicaState
 from tests.interop.differential.cases import EVERY, UNKNOWN_ID, Case, Side, Table, each, since
 from tests.interop.differential.requests import batch, produce
 

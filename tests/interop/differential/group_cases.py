@@ -3,19 +3,19 @@
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from penstock.protocol.api import ApiKey, stable_versions
-from penstock.protocol.messages.consumer_protocol import (
+from levada.protocol.api import ApiKey, stable_versions
+from levada.protocol.messages.consumer_protocol import (
     AssignedTopic,
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
     encode_assignment,
     encode_subscription,
 )
-from penstock.protocol.messages.describe_groups import DescribeGroupsRequest
-from penstock.protocol.messages.heartbeat import HeartbeatRequest
-from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from penstock.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from levada.protocol.messages.describe_groups import DescribeGroupsRequest
+from levada.protocol.messages.heartbeat import HeartbeatRequest
+from levada.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from levada.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from levada.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.interop.differential.cases import EVERY, AnswerOf, Case, Side, Table, each, since
 
 group_table = partial(Table, is_about_groups=True)

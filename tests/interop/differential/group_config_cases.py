@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from penstock.protocol.api import ApiKey
-from penstock.protocol.messages.list_config_resources import ListConfigResourcesRequest
+from levada.protocol.api import ApiKey
+from levada.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from tests.interop.differential.cases import EVERY, Case, Table, each, since
 from tests.interop.differential.config_cases import (
     APPEND,

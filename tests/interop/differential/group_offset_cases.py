@@ -2,21 +2,21 @@
 
 from collections.abc import Callable, Iterator
 
-from penstock.protocol.api import ApiKey, stable_versions
-from penstock.protocol.messages.delete_groups import DeleteGroupsRequest
-from penstock.protocol.messages.describe_groups import DescribeGroupsRequest
-from penstock.protocol.messages.list_groups import ListGroupsRequest
-from penstock.protocol.messages.offset_commit import (
+from levada.protocol.api import ApiKey, stable_versions
+from levada.protocol.messages.delete_groups import DeleteGroupsRequest
+from levada.protocol.messages.describe_groups import DescribeGroupsRequest
+from levada.protocol.messages.list_groups import ListGroupsRequest
+from levada.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from penstock.protocol.messages.offset_delete import (
+from levada.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from penstock.protocol.messages.offset_fetch import (
+from levada.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from penstock.protocol.api import ApiKey
-from penstock.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from penstock.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from penstock.protocol.messages.sync_group import SyncGroupRequest
+from levada.protocol.api import ApiKey
+from levada.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from levada.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from levada.protocol.messages.sync_group import SyncGroupRequest
 from tests.interop.differential.cases import Case, Side
 from tests.interop.differential.group_cases import (
     ASSIGNMENT,

@@ -1,6 +1,6 @@
 """Cases that describe the levels of loggers and change them; the root is the one that both brokers have."""
 
-from penstock.protocol.api import ApiKey
+from levada.protocol.api import ApiKey
 from tests.interop.differential.cases import EVERY, Case, Table
 from tests.interop.differential.config_cases import (
     APPEND,

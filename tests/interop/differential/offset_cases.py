@@ -1,14 +1,14 @@
 """Cases that ask where things are: offsets by time and by epoch, and partitions on disk."""
 
-from penstock.protocol.api import ApiKey
-from penstock.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
-from penstock.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from penstock.protocol.messages.offset_for_leader_epoch import (
+from levada.protocol.api import ApiKey
+from levada.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from levada.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from levada.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from penstock.records import Codec
+from levada.records import Codec
 from tests.interop.differential.cases import EVERY, Case, Side, Table, each, since
 from tests.interop.differential.requests import NOW_MS, batch, produce
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from penstock.protocol.api import ApiKey
-from penstock.protocol.messages.alter_partition_reassignments import (
+from levada.protocol.api import ApiKey
+from levada.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from penstock.protocol.messages.list_partition_reassignments import (
+from levada.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
 )

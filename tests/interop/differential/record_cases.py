@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 from crc32c import crc32c
 
-from penstock.protocol.api import ApiKey
-from penstock.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from penstock.protocol.messages.init_producer_id import InitProducerIdRequest
-from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest
-from penstock.records import Codec, build_batch
-from penstock.records.batch import CRC_START
+from levada.protocol.api import ApiKey
+from levada.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from levada.protocol.messages.init_producer_id import InitProducerIdRequest
+from levada.protocol.messages.produce import PartitionProduceData, ProduceRequest
+from levada.records import Codec, build_batch
+from levada.records.batch import CRC_START
 from tests.interop.differential.cases import EVERY, UNKNOWN_ID, Case, Side, Table, each, since
 from tests.interop.differential.requests import NOW_MS, batch, create, new_topic, produce
 

@@ -4,16 +4,16 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from penstock.protocol.messages.create_topics import (
+from levada.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from penstock.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from penstock.records import build_batch
+from levada.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from levada.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from levada.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from levada.records import build_batch
 from tests.interop.differential.cases import Side
 
 NOW_MS = time.time_ns() // 1_000_000

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Iterator
 
-from penstock.protocol.api import ApiKey
-from penstock.protocol.messages.fetch import FetchRequest
-from penstock.protocol.messages.init_producer_id import InitProducerIdRequest
-from penstock.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from penstock.protocol.messages.produce import ProduceRequest
+from levada.protocol.api import ApiKey
+from levada.protocol.messages.fetch import FetchRequest
+from levada.protocol.messages.init_producer_id import InitProducerIdRequest
+from levada.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from levada.protocol.messages.produce import ProduceRequest
 from tests.interop.differential.cases import Case, Side, Table
 from tests.interop.differential.config_cases import ALL_BROKERS, SET, THIS, change
 from tests.interop.differential.config_cases import described as configured

@@ -1,8 +1,8 @@
 """Cases about SASL, to listeners that have none."""
 
-from penstock.protocol.api import ApiKey
-from penstock.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
-from penstock.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from levada.protocol.api import ApiKey
+from levada.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from levada.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from tests.interop.differential.cases import EVERY, Case, Table
 
 TABLES = (

@@ -6,32 +6,32 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
-from penstock.model.errors import ErrorCode
-from penstock.net.channel import Channel, ChannelClosed
-from penstock.protocol.messages.api_versions import ApiVersionsRequest
-from penstock.protocol.messages.create_topics import (
+from levada.model.errors import ErrorCode
+from levada.net.channel import Channel, ChannelClosed
+from levada.protocol.messages.api_versions import ApiVersionsRequest
+from levada.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from penstock.protocol.messages.describe_groups import DescribeGroupsRequest
-from penstock.protocol.messages.describe_transactions import DescribeTransactionsRequest
-from penstock.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from penstock.protocol.messages.fetch import FetchResponse
-from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest
-from penstock.protocol.messages.incremental_alter_configs import (
+from levada.protocol.messages.describe_groups import DescribeGroupsRequest
+from levada.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from levada.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from levada.protocol.messages.fetch import FetchResponse
+from levada.protocol.messages.find_coordinator import FindCoordinatorRequest
+from levada.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from penstock.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from penstock.protocol.messages.list_groups import ListGroupsRequest
-from penstock.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from penstock.protocol.messages.metadata import MetadataRequest
-from penstock.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from penstock.world.real_net import RealNet
+from levada.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from levada.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from levada.protocol.messages.list_groups import ListGroupsRequest
+from levada.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from levada.protocol.messages.metadata import MetadataRequest
+from levada.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from levada.world.real_net import RealNet
 from tests.interop.differential.answers import (
     ALIVE,
     CLOSED,
@@ -200,7 +200,7 @@ class LiveSide:
         return self._shown(response)
 
     async def _volley(self, volley: Volley, version: int) -> dict[str, str]:
-        channel = VolleyChannel("penstock")
+        channel = VolleyChannel("levada")
         await RealNet().connect("localhost", self._port, lambda: channel)
         try:
             answers = channel.send_at_once(volley.requests, version)

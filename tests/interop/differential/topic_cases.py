@@ -2,16 +2,16 @@
 
 from collections.abc import Sequence
 
-from penstock.protocol.api import ApiKey
-from penstock.protocol.declare import NO_UUID
-from penstock.protocol.messages.create_partitions import (
+from levada.protocol.api import ApiKey
+from levada.protocol.declare import NO_UUID
+from levada.protocol.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
     CreatePartitionsTopic,
 )
-from penstock.protocol.messages.create_topics import CreatableTopic
-from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from penstock.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from levada.protocol.messages.create_topics import CreatableTopic
+from levada.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from levada.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from tests.interop.differential.cases import EVERY, UNKNOWN_ID, Case, Side, Table, each, since, until
 from tests.interop.differential.requests import LEFT_OPEN, assigned, create, metadata, new_topic
 

@@ -1,9 +1,9 @@
 """Cases about transactions that need no flow: timeouts, partitions to add, markers by hand, and what is listed."""
 
-from penstock.protocol.api import ApiKey
-from penstock.protocol.messages.describe_transactions import DescribeTransactionsRequest
-from penstock.protocol.messages.list_transactions import ListTransactionsRequest
-from penstock.protocol.messages.write_txn_markers import (
+from levada.protocol.api import ApiKey
+from levada.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from levada.protocol.messages.list_transactions import ListTransactionsRequest
+from levada.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,

@@ -3,25 +3,25 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from penstock.protocol.api import ApiKey, stable_versions
-from penstock.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from penstock.protocol.messages.add_partitions_to_txn import (
+from levada.protocol.api import ApiKey, stable_versions
+from levada.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from levada.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-from penstock.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
-from penstock.protocol.messages.describe_transactions import DescribeTransactionsRequest
-from penstock.protocol.messages.end_txn import EndTxnRequest
-from penstock.protocol.messages.init_producer_id import InitProducerIdRequest
-from penstock.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from penstock.protocol.messages.offset_fetch import (
+from levada.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from levada.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from levada.protocol.messages.end_txn import EndTxnRequest
+from levada.protocol.messages.init_producer_id import InitProducerIdRequest
+from levada.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from levada.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from penstock.protocol.messages.txn_offset_commit import (
+from levada.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from levada.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,

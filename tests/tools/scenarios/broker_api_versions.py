@@ -1,4 +1,4 @@
-"""`penstock broker-api-versions`."""
+"""`levada broker-api-versions`."""
 
 from tests.tools.scenario import File, Scenario, Step
 

@@ -1,4 +1,4 @@
-"""`penstock cluster`."""
+"""`levada cluster`."""
 
 from tests.tools.scenario import File, Scenario, Step
 

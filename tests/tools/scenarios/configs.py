@@ -1,7 +1,7 @@
-"""`penstock configs`. What brokers keep is put back at the end: Apache's is used again."""
+"""`levada configs`. What brokers keep is put back at the end: Apache's is used again."""
 
-from penstock import Admin
-from penstock.client.admin import NewTopic
+from levada import Admin
+from levada.client.admin import NewTopic
 from tests.tools.scenario import Act, File, Scenario, Stage, Step
 
 

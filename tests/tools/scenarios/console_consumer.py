@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from uuid import uuid4
 
-from penstock import Admin, Consumer, Producer
-from penstock.client.admin import NewTopic
-from penstock.client.types import TopicPartition
+from levada import Admin, Consumer, Producer
+from levada.client.admin import NewTopic
+from levada.client.types import TopicPartition
 from tests.tools.scenario import Act, File, Scenario, Stage, Step
 
 FIRST = "console-consumer --topic people --partition 0 --offset earliest --max-messages 5"

@@ -1,7 +1,7 @@
 """What `console-producer` makes of lines, as `console-consumer` shows it."""
 
-from penstock import Admin
-from penstock.client.admin import NewTopic
+from levada import Admin
+from levada.client.admin import NewTopic
 from tests.tools.scenario import Act, File, Scenario, Stage, Step
 
 ALL = "console-consumer --partition 0 --offset earliest --timeout-ms 4000"

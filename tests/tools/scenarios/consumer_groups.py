@@ -1,4 +1,4 @@
-"""`penstock consumer-groups`."""
+"""`levada consumer-groups`."""
 
 from tests.tools.group_acts import committed, members, topics, workers
 from tests.tools.scenario import Act, File, Mask, Scenario, Step

@@ -1,6 +1,6 @@
 """What `consumer-perf-test` reports, with the numbers left out."""
 
-from penstock import Producer
+from levada import Producer
 from tests.tools.scenario import Act, File, Scenario, Stage, Step
 
 

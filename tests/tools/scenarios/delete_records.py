@@ -1,9 +1,9 @@
-"""`penstock delete-records`."""
+"""`levada delete-records`."""
 
 import json
 
-from penstock import Admin, Producer
-from penstock.client.admin import NewTopic
+from levada import Admin, Producer
+from levada.client.admin import NewTopic
 from tests.tools.scenario import Act, File, Scenario, Stage, Step
 
 ERROR = (r"(\terror: ).*", r"\1TEXT")

@@ -1,4 +1,4 @@
-"""`penstock features`."""
+"""`levada features`."""
 
 from tests.tools.scenario import File, Scenario, Step
 

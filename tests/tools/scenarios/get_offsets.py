@@ -1,8 +1,8 @@
-"""`penstock get-offsets`."""
+"""`levada get-offsets`."""
 
-from penstock import Admin, Producer
-from penstock.client.admin import NewTopic
-from penstock.client.types import TopicPartition
+from levada import Admin, Producer
+from levada.client.admin import NewTopic
+from levada.client.types import TopicPartition
 from tests.tools.scenario import Act, File, Scenario, Stage, Step
 
 RECORDS = {("orders", 0): 5, ("orders", 1): 3, ("orders", 10): 2, ("payments", 0): 4}

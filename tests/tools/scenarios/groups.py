@@ -1,4 +1,4 @@
-"""`penstock groups`."""
+"""`levada groups`."""
 
 from tests.tools.group_acts import committed, members, topics, workers
 from tests.tools.scenario import File, Scenario, Step

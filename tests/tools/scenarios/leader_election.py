@@ -1,4 +1,4 @@
-"""`penstock leader-election`."""
+"""`levada leader-election`."""
 
 from tests.tools.scenario import File, Scenario, Step
 

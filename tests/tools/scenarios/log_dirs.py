@@ -1,6 +1,6 @@
-"""`penstock log-dirs`."""
+"""`levada log-dirs`."""
 
-from penstock import Producer
+from levada import Producer
 from tests.tools.logs import logs_are_made
 from tests.tools.scenario import Act, Scenario, Stage, Step
 

@@ -1,7 +1,7 @@
-"""`penstock reassign-partitions`."""
+"""`levada reassign-partitions`."""
 
-from penstock import Admin
-from penstock.client.admin import ConfigResource
+from levada import Admin
+from levada.client.admin import ConfigResource
 from tests.tools.logs import logs_are_made
 from tests.tools.scenario import Act, File, Scenario, Stage, Step
 from tests.tools.stages import wait_until

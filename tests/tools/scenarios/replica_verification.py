@@ -1,4 +1,4 @@
-"""`penstock replica-verification`, as far as it ends by itself: what it prints while it runs is in its own tests."""
+"""`levada replica-verification`, as far as it ends by itself: what it prints while it runs is in its own tests."""
 
 from tests.tools.scenario import Scenario, Step
 

@@ -1,6 +1,6 @@
-"""`penstock topics`."""
+"""`levada topics`."""
 
-from penstock import Admin
+from levada import Admin
 from tests.tools.scenario import Act, File, Scenario, Stage, Step
 
 NO_SUCH_ID = "AAAAAAAAAAAAAAAAAAAAAQ"
@@ -9,7 +9,7 @@ ZERO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 def commit_an_offset(stage: Stage) -> None:
     """Brings the brokers' own topic of offsets into being."""
-    from penstock.client.types import TopicPartition
+    from levada.client.types import TopicPartition
 
     with Admin(stage.bootstrap) as admin:
         admin.alter_group_offsets("readers", {TopicPartition("orders", 0): 0}).raise_any()

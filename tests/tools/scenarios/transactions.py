@@ -1,4 +1,4 @@
-"""`penstock transactions`."""
+"""`levada transactions`."""
 
 from tests.tools.group_acts import topics
 from tests.tools.scenario import Act, File, Mask, Scenario, Step

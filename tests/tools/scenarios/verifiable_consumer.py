@@ -1,7 +1,7 @@
 """What `verifiable-consumer` says about its records, partitions and commits."""
 
-from penstock import Admin, Producer
-from penstock.client.admin import NewTopic
+from levada import Admin, Producer
+from levada.client.admin import NewTopic
 from tests.tools.scenario import Act, File, Scenario, Stage, Step
 
 

@@ -1,7 +1,7 @@
 """What `verifiable-producer` says about each record."""
 
-from penstock import Admin
-from penstock.client.admin import NewTopic
+from levada import Admin
+from levada.client.admin import NewTopic
 from tests.tools.scenario import Act, File, Scenario, Stage, Step
 
 

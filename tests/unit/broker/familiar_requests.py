@@ -9,21 +9,21 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from penstock.broker.broker import Broker
-from penstock.broker.dispatch import Dispatcher
-from penstock.broker.handlers import HANDLERS
-from penstock.broker.metrics import BrokerMetrics
-from penstock.broker.route import routes_of
-from penstock.model.metrics import Registry
-from penstock.net.connection import CloseConnection, Reply, ServerConnection
-from penstock.node.node import Node
-from penstock.node.settings import node_settings
-from penstock.protocol.codec import encode_bytes
-from penstock.protocol.errors import CodecError
-from penstock.protocol.headers import encode_request_header
-from penstock.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from penstock.world.disk import FileRange
-from penstock.world.real import RealClock, real_world
+from levada.broker.broker import Broker
+from levada.broker.dispatch import Dispatcher
+from levada.broker.handlers import HANDLERS
+from levada.broker.metrics import BrokerMetrics
+from levada.broker.route import routes_of
+from levada.model.metrics import Registry
+from levada.net.connection import CloseConnection, Reply, ServerConnection
+from levada.node.node import Node
+from levada.node.settings import node_settings
+from levada.protocol.codec import encode_bytes
+from levada.protocol.errors import CodecError
+from levada.protocol.headers import encode_request_header
+from levada.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from levada.world.disk import FileRange
+from levada.world.real import RealClock, real_world
 from tests.logs import T0
 
 TOPICS: dict[str, dict[str, str]] = {

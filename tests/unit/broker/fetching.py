@@ -7,19 +7,19 @@ from itertools import count
 from pathlib import Path
 from typing import Any, cast
 
-from penstock.broker.broker import Broker
-from penstock.broker.delayed import DelayedOperations
-from penstock.broker.fetch_sessions import FetchSessions
-from penstock.broker.handlers import fetch
-from penstock.broker.metrics import BrokerMetrics
-from penstock.broker.partition import Partition
-from penstock.broker.replicas import HostedTopic
-from penstock.broker.route import Request
-from penstock.broker.settings import BrokerSettings
-from penstock.metadata.image import BrokerState, Image, PartitionState, TopicState
-from penstock.metadata.records import BrokerEndpoint
-from penstock.model.metrics import Registry
-from penstock.protocol.messages.fetch import (
+from levada.broker.broker import Broker
+from levada.broker.delayed import DelayedOperations
+from levada.broker.fetch_sessions import FetchSessions
+from levada.broker.handlers import fetch
+from levada.broker.metrics import BrokerMetrics
+from levada.broker.partition import Partition
+from levada.broker.replicas import HostedTopic
+from levada.broker.route import Request
+from levada.broker.settings import BrokerSettings
+from levada.metadata.image import BrokerState, Image, PartitionState, TopicState
+from levada.metadata.records import BrokerEndpoint
+from levada.model.metrics import Registry
+from levada.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
     FetchResponse,
@@ -27,9 +27,9 @@ from penstock.protocol.messages.fetch import (
     ForgottenTopic,
     PartitionData,
 )
-from penstock.records import build_batch
-from penstock.storage.log_config import LogConfig
-from penstock.world.disk import FileRange
+from levada.records import build_batch
+from levada.storage.log_config import LogConfig
+from levada.world.disk import FileRange
 from tests.logs import T0, opened
 
 NODE, OTHER_NODE = 1, 2

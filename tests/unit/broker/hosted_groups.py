@@ -3,16 +3,16 @@
 import asyncio
 from pathlib import Path
 
-from penstock.broker.flushing import Flushing
-from penstock.broker.group_coordinator import GroupCoordinator
-from penstock.broker.partition import Partition
-from penstock.groups import Cluster, GroupCounts, GroupMachine, GroupSettings
-from penstock.metadata.image import Image, PartitionState
-from penstock.model.metrics import Timer
-from penstock.storage.log_config import LogConfig
-from penstock.world.clock import Clock
-from penstock.world.disk import AsyncDisk
-from penstock.world.real import RealEntropy, real_world
+from levada.broker.flushing import Flushing
+from levada.broker.group_coordinator import GroupCoordinator
+from levada.broker.partition import Partition
+from levada.groups import Cluster, GroupCounts, GroupMachine, GroupSettings
+from levada.metadata.image import Image, PartitionState
+from levada.model.metrics import Timer
+from levada.storage.log_config import LogConfig
+from levada.world.clock import Clock
+from levada.world.disk import AsyncDisk
+from levada.world.real import RealEntropy, real_world
 from tests.logs import opened
 
 NODE = 1

@@ -4,13 +4,13 @@ from typing import cast
 
 import pytest
 
-from penstock.broker.handlers import create_acls, delete_acls, describe_acls
-from penstock.broker.route import Request
-from penstock.model.errors import ErrorCode
-from penstock.net.connection import CloseConnection
-from penstock.protocol.messages.create_acls import AclCreation, CreateAclsRequest
-from penstock.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
-from penstock.protocol.messages.describe_acls import DescribeAclsRequest
+from levada.broker.handlers import create_acls, delete_acls, describe_acls
+from levada.broker.route import Request
+from levada.model.errors import ErrorCode
+from levada.net.connection import CloseConnection
+from levada.protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from levada.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from levada.protocol.messages.describe_acls import DescribeAclsRequest
 
 UNKNOWN, UNHEARD_OF = 0, 77
 PLACES = range(4)

@@ -4,10 +4,10 @@ from dataclasses import fields
 
 import pytest
 
-from penstock.broker.broker_config import BrokerConfig, log_config
-from penstock.model.broker_keys import NODE_KEYS
-from penstock.model.config import Config
-from penstock.storage.log_config import LogConfig
+from levada.broker.broker_config import BrokerConfig, log_config
+from levada.model.broker_keys import NODE_KEYS
+from levada.model.config import Config
+from levada.storage.log_config import LogConfig
 
 DAY_MS = 24 * 3_600_000
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from penstock.broker.broker_config import BrokerConfig
-from penstock.broker.config_entries import (
+from levada.broker.broker_config import BrokerConfig
+from levada.broker.config_entries import (
     ConfigEntry,
     Source,
     Synonym,
@@ -15,9 +15,9 @@ from penstock.broker.config_entries import (
     group_entries,
     topic_entries,
 )
-from penstock.model.broker_keys import BROKER_KEYS, NODE_KEYS
-from penstock.model.config import Config
-from penstock.model.key_meanings import NO_EFFECT
+from levada.model.broker_keys import BROKER_KEYS, NODE_KEYS
+from levada.model.config import Config
+from levada.model.key_meanings import NO_EFFECT
 
 APACHE: dict[str, Any] = json.loads(
     (Path(__file__).parents[2] / "data" / "configs" / "apache-described.json").read_text()

@@ -3,8 +3,8 @@
 import asyncio
 from pathlib import Path
 
-from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from penstock.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from levada.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from levada.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.unit.broker.familiar_requests import frame_of, two_sides
 
 TOPIC = CreatableTopic(name="words", num_partitions=1, replication_factor=1, assignments=[], configs=[])

@@ -9,9 +9,9 @@ from typing import TypeVarTuple
 
 import pytest
 
-from penstock.broker.delayed import PRUNE_ABOVE, TICK_MS, DelayedOperation, DelayedOperations
-from penstock.sim.loop import SimLoop
-from penstock.sim.tasks import SimTimerHandle
+from levada.broker.delayed import PRUNE_ABOVE, TICK_MS, DelayedOperation, DelayedOperations
+from levada.sim.loop import SimLoop
+from levada.sim.tasks import SimTimerHandle
 from tests.unit.world.loops import LOOPS, run_on
 
 MANY = 100_000

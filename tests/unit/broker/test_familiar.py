@@ -9,18 +9,18 @@ from typing import Any, cast
 
 import pytest
 
-from penstock.broker import familiar
-from penstock.broker.familiar_fetch import FamiliarFetch
-from penstock.broker.familiar_produce import FamiliarProduce
-from penstock.broker.handlers import fetch as fetch_handler
-from penstock.broker.handlers import produce as produce_handler
-from penstock.net.connection import ServerConnection
-from penstock.protocol.api import ApiKey
-from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from penstock.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
-from penstock.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from penstock.records import Codec, build_batch
+from levada.broker import familiar
+from levada.broker.familiar_fetch import FamiliarFetch
+from levada.broker.familiar_produce import FamiliarProduce
+from levada.broker.handlers import fetch as fetch_handler
+from levada.broker.handlers import produce as produce_handler
+from levada.net.connection import ServerConnection
+from levada.protocol.api import ApiKey
+from levada.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from levada.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from levada.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from levada.records import Codec, build_batch
 from tests.logs import T0
 from tests.unit.broker.familiar_requests import TOPICS, Side, frame_of, joined, two_sides
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from penstock.broker.settings import BrokerSettings
-from penstock.model.errors import ErrorCode
-from penstock.protocol.codec import decode, encode
-from penstock.protocol.messages.fetch import (
+from levada.broker.settings import BrokerSettings
+from levada.model.errors import ErrorCode
+from levada.protocol.codec import decode, encode
+from levada.protocol.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
     FetchResponse,
@@ -17,7 +17,7 @@ from penstock.protocol.messages.fetch import (
     PartitionData,
     ReplicaState,
 )
-from penstock.world.disk import FileRange
+from levada.world.disk import FileRange
 from tests.logs import append, end_transaction
 from tests.unit.broker.fetching import NEWEST, OTHER_NODE, Client, Server, partitions_of, seen, size_of
 

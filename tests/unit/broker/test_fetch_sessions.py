@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.broker.fetch_sessions import MIN_EVICTION_MS
-from penstock.model.errors import ErrorCode
-from penstock.protocol.declare import MAX_INT32
-from penstock.protocol.messages.fetch import FetchTopic, ReplicaState
+from levada.broker.fetch_sessions import MIN_EVICTION_MS
+from levada.model.errors import ErrorCode
+from levada.protocol.declare import MAX_INT32
+from levada.protocol.messages.fetch import FetchTopic, ReplicaState
 from tests.unit.broker.fetching import NAMES_ONLY, NEWEST, Client, Seen, Server, indexes, partitions_of, seen, size_of
 
 BOTH = pytest.mark.parametrize("version", [7, NAMES_ONLY, 13, NEWEST])

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from penstock.broker.fetch_sessions import MIN_EVICTION_MS
-from penstock.broker.handlers.fetch import ParkedFetch
-from penstock.broker.partition import Partition
-from penstock.model.errors import ErrorCode
-from penstock.protocol.messages.fetch import FetchResponse
-from penstock.records import build_batch
-from penstock.sim.loop import SimLoop
-from penstock.storage.log import Log
+from levada.broker.fetch_sessions import MIN_EVICTION_MS
+from levada.broker.handlers.fetch import ParkedFetch
+from levada.broker.partition import Partition
+from levada.model.errors import ErrorCode
+from levada.protocol.messages.fetch import FetchResponse
+from levada.records import build_batch
+from levada.sim.loop import SimLoop
+from levada.storage.log import Log
 from tests.logs import T0, append, end_transaction
 from tests.unit.broker.fetching import NAMES_ONLY, Client, Seen, Server, indexes, partitions_of, seen, size_of
 

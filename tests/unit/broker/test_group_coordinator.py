@@ -10,15 +10,15 @@ from unittest.mock import patch
 
 import pytest
 
-from penstock.groups import CommittedOffset, GroupSettings, Joiner, NewOffset
-from penstock.model.errors import CoordinatorLoadInProgress, ErrorCode, NotCoordinator, UnknownServerError
-from penstock.protocol.messages.heartbeat import HeartbeatRequest
-from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from penstock.protocol.messages.leave_group import MemberIdentity
-from penstock.protocol.messages.offset_commit import OffsetCommitRequest
-from penstock.protocol.messages.offset_fetch import OffsetFetchRequestGroup
-from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
-from penstock.world.disk import AsyncDisk, File
+from levada.groups import CommittedOffset, GroupSettings, Joiner, NewOffset
+from levada.model.errors import CoordinatorLoadInProgress, ErrorCode, NotCoordinator, UnknownServerError
+from levada.protocol.messages.heartbeat import HeartbeatRequest
+from levada.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from levada.protocol.messages.leave_group import MemberIdentity
+from levada.protocol.messages.offset_commit import OffsetCommitRequest
+from levada.protocol.messages.offset_fetch import OffsetFetchRequestGroup
+from levada.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from levada.world.disk import AsyncDisk, File
 from tests.unit.broker.hosted_groups import coordinator_of, lead, loaded, offsets_partition
 
 CLIENT = Joiner("c", "/::1", 3)

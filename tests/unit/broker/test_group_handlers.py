@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from penstock.broker.broker import Broker
-from penstock.broker.handlers import (
+from levada.broker.broker import Broker
+from levada.broker.handlers import (
     heartbeat,
     join_group,
     leave_group,
@@ -18,35 +18,35 @@ from penstock.broker.handlers import (
     offset_fetch,
     sync_group,
 )
-from penstock.broker.route import Request
-from penstock.groups import CommittedOffset, GroupMachine, GroupSettings, NewOffset
-from penstock.metadata.delta import apply
-from penstock.metadata.image import Image
-from penstock.metadata.records import PartitionRecord, TopicRecord
-from penstock.model.errors import ErrorCode
-from penstock.protocol.api import request_class, response_class
-from penstock.protocol.codec import decode, encode
-from penstock.protocol.messages.heartbeat import HeartbeatRequest
-from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from penstock.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from penstock.protocol.messages.offset_commit import (
+from levada.broker.route import Request
+from levada.groups import CommittedOffset, GroupMachine, GroupSettings, NewOffset
+from levada.metadata.delta import apply
+from levada.metadata.image import Image
+from levada.metadata.records import PartitionRecord, TopicRecord
+from levada.model.errors import ErrorCode
+from levada.protocol.api import request_class, response_class
+from levada.protocol.codec import decode, encode
+from levada.protocol.messages.heartbeat import HeartbeatRequest
+from levada.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from levada.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from levada.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from penstock.protocol.messages.offset_delete import (
+from levada.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from penstock.protocol.messages.offset_fetch import (
+from levada.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from penstock.world.real import RealClock
+from levada.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from levada.world.real import RealClock
 from tests.unit.broker.hosted_groups import coordinator_of, loaded, offsets_partition
 
 

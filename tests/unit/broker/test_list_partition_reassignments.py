@@ -3,13 +3,13 @@
 from types import SimpleNamespace
 from typing import cast
 
-from penstock.broker.broker import Broker
-from penstock.broker.handlers.list_partition_reassignments import handle
-from penstock.broker.route import Request
-from penstock.metadata.delta import apply
-from penstock.metadata.image import Image
-from penstock.metadata.records import PartitionRecord, TopicRecord
-from penstock.protocol.messages.list_partition_reassignments import (
+from levada.broker.broker import Broker
+from levada.broker.handlers.list_partition_reassignments import handle
+from levada.broker.route import Request
+from levada.metadata.delta import apply
+from levada.metadata.image import Image
+from levada.metadata.records import PartitionRecord, TopicRecord
+from levada.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
 )

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.broker.loggers import change_levels, levels
-from penstock.model.errors import InvalidConfig, InvalidRequest
+from levada.broker.loggers import change_levels, levels
+from levada.model.errors import InvalidConfig, InvalidRequest
 
 SET, DELETE, APPEND = range(3)
-NAME = "penstock.test.loggers"
+NAME = "levada.test.loggers"
 
 
 @pytest.fixture(autouse=True)
@@ -52,8 +52,8 @@ def test_all_levels_change_or_none(child: logging.Logger) -> None:
 
 
 def test_what_is_no_logger_of_its_own_is_not_told() -> None:
-    logging.getLogger("penstock.test.only.below")
-    assert "penstock.test.only" not in levels()
+    logging.getLogger("levada.test.only.below")
+    assert "levada.test.only" not in levels()
 
 
 @pytest.mark.parametrize(

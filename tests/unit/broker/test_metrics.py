@@ -12,37 +12,37 @@ from typing import Any, cast
 
 import pytest
 
-from penstock.broker.broker import Broker
-from penstock.broker.cleaning_figures import CleaningFigures, Pass, register_cleaning_gauges
-from penstock.broker.dispatch import Dispatcher
-from penstock.broker.gauges import (
+from levada.broker.broker import Broker
+from levada.broker.cleaning_figures import CleaningFigures, Pass, register_cleaning_gauges
+from levada.broker.dispatch import Dispatcher
+from levada.broker.gauges import (
     RUNNING,
     BrokerFigures,
     ControllerFigures,
     PartitionFigures,
     register_broker_gauges,
 )
-from penstock.broker.group_gauges import register_group_gauges
-from penstock.broker.metrics import TOPIC_METERS, BrokerMetrics
-from penstock.broker.response_errors import error_counter
-from penstock.broker.route import Request, Route
-from penstock.groups import CommittedOffset, GroupCounts, GroupSettings, NewOffset
-from penstock.model.errors import ErrorCode
-from penstock.model.metrics import Registry, Value
-from penstock.net.connection import ServerConnection
-from penstock.protocol.api import ApiKey
-from penstock.protocol.codec import encode_bytes
-from penstock.protocol.headers import encode_request_header
-from penstock.protocol.messages.add_partitions_to_txn import (
+from levada.broker.group_gauges import register_group_gauges
+from levada.broker.metrics import TOPIC_METERS, BrokerMetrics
+from levada.broker.response_errors import error_counter
+from levada.broker.route import Request, Route
+from levada.groups import CommittedOffset, GroupCounts, GroupSettings, NewOffset
+from levada.model.errors import ErrorCode
+from levada.model.metrics import Registry, Value
+from levada.net.connection import ServerConnection
+from levada.protocol.api import ApiKey
+from levada.protocol.codec import encode_bytes
+from levada.protocol.headers import encode_request_header
+from levada.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopicResult,
 )
-from penstock.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
-from penstock.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from penstock.protocol.messages.offset_commit import OffsetCommitRequest
-from penstock.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
-from penstock.world.real import RealClock
+from levada.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from levada.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from levada.protocol.messages.offset_commit import OffsetCommitRequest
+from levada.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
+from levada.world.real import RealClock
 from tests.unit.broker.hosted_groups import coordinator_of, loaded, offsets_partition
 
 PAGE = Path(__file__).parents[3] / "docs" / "metrics.md"

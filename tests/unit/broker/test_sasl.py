@@ -2,11 +2,11 @@
 
 from typing import cast
 
-from penstock.broker.handlers import sasl_authenticate, sasl_handshake
-from penstock.broker.route import Request
-from penstock.model.errors import ErrorCode
-from penstock.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
-from penstock.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from levada.broker.handlers import sasl_authenticate, sasl_handshake
+from levada.broker.route import Request
+from levada.model.errors import ErrorCode
+from levada.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from levada.protocol.messages.sasl_handshake import SaslHandshakeRequest
 
 REQUEST = cast("Request", None)
 """The answer depends on nothing."""

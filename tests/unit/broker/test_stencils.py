@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from penstock.broker import _stencils, pure_stencils
-from penstock.protocol.runtime import uvarint
+from levada.broker import _stencils, pure_stencils
+from levada.protocol.runtime import uvarint
 
 TWINS = pytest.mark.parametrize("twin", [_stencils, pure_stencils], ids=["compiled", "pure"])
 

@@ -5,16 +5,16 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
-from penstock.broker.flushing import Flushing
-from penstock.broker.partition import Partition
-from penstock.broker.transaction_coordinator import TransactionCoordinator
-from penstock.model.errors import ErrorCode
-from penstock.model.metrics import Timer
-from penstock.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from penstock.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from penstock.storage.log_config import LogConfig
-from penstock.transactions import Marker, MarkerWork, State, TransactionMachine, TransactionSettings
-from penstock.world.real import RealClock, real_world
+from levada.broker.flushing import Flushing
+from levada.broker.partition import Partition
+from levada.broker.transaction_coordinator import TransactionCoordinator
+from levada.model.errors import ErrorCode
+from levada.model.metrics import Timer
+from levada.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from levada.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from levada.storage.log_config import LogConfig
+from levada.transactions import Marker, MarkerWork, State, TransactionMachine, TransactionSettings
+from levada.world.real import RealClock, real_world
 from tests.logs import opened
 from tests.unit.broker.hosted_groups import lead
 

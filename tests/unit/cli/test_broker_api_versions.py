@@ -1,8 +1,8 @@
-"""What `penstock broker-api-versions` says of requests that are known, unknown, too old and too new."""
+"""What `levada broker-api-versions` says of requests that are known, unknown, too old and too new."""
 
-from penstock.cli.broker_api_versions import text
-from penstock.client.admin import VersionRange
-from penstock.protocol.api import ApiKey, request_class
+from levada.cli.broker_api_versions import text
+from levada.client.admin import VersionRange
+from levada.protocol.api import ApiKey, request_class
 
 
 def line(key: int, served: VersionRange) -> str:

@@ -1,7 +1,7 @@
-"""The table of `penstock cluster list-endpoints`."""
+"""The table of `levada cluster list-endpoints`."""
 
-from penstock.cli.cluster import endpoint_lines
-from penstock.client.admin import BrokerDescription
+from levada.cli.cluster import endpoint_lines
+from levada.client.admin import BrokerDescription
 
 
 def test_columns_are_as_wide_as_the_longest_host_and_rack() -> None:

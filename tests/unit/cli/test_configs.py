@@ -1,4 +1,4 @@
-"""`penstock configs`: its flags, and the text of what it describes."""
+"""`levada configs`: its flags, and the text of what it describes."""
 
 import argparse
 import doctest
@@ -7,19 +7,19 @@ from types import ModuleType
 
 import pytest
 
-from penstock.cli.configs import add_arguments, flags, quotas
-from penstock.cli.configs.entities import Entities, entities_of
-from penstock.cli.configs.flags import parse_settings, settings_to_add
-from penstock.cli.configs.quotas import java_double, password, password_line, quota_line
-from penstock.cli.configs.resources import SOURCE_NAMES, heading, line
-from penstock.cli.kit.parser import ToolParser
-from penstock.cli.kit.refusals import WrongUsage
-from penstock.cli.main import main
-from penstock.client.admin import ConfigEntry, ConfigSource, ConfigSynonym, ScramCredential, ScramMechanism
+from levada.cli.configs import add_arguments, flags, quotas
+from levada.cli.configs.entities import Entities, entities_of
+from levada.cli.configs.flags import parse_settings, settings_to_add
+from levada.cli.configs.quotas import java_double, password, password_line, quota_line
+from levada.cli.configs.resources import SOURCE_NAMES, heading, line
+from levada.cli.kit.parser import ToolParser
+from levada.cli.kit.refusals import WrongUsage
+from levada.cli.main import main
+from levada.client.admin import ConfigEntry, ConfigSource, ConfigSynonym, ScramCredential, ScramMechanism
 
 
 def parsed(line: str) -> argparse.Namespace:
-    parser = ToolParser(prog="penstock configs")
+    parser = ToolParser(prog="levada configs")
     add_arguments(parser)
     return parser.read(line.split())
 
@@ -98,7 +98,7 @@ def test_flags_that_make_no_sense_are_one_line(line: str, said: str, capsys: pyt
         code = end.code
     captured = capsys.readouterr()
     assert code == 2
-    assert captured.err.startswith(f"penstock: {said}")
+    assert captured.err.startswith(f"levada: {said}")
     assert captured.err.count("\n") == 1
     assert captured.out == ""
     # Whoever reads the log of a script need not learn it.

@@ -5,17 +5,17 @@ import struct
 
 import pytest
 
-from penstock.cli.console_consumer.coordinator_formatters import COORDINATOR_FORMATTERS
-from penstock.cli.console_consumer.deserializers import (
+from levada.cli.console_consumer.coordinator_formatters import COORDINATOR_FORMATTERS
+from levada.cli.console_consumer.deserializers import (
     PACKAGE,
     Undeserializable,
     java_double,
     java_float,
     text_deserializer,
 )
-from penstock.cli.console_consumer.formatters import NoFormatter, Unprintable, formatter_named
-from penstock.cli.kit.refusals import Refused
-from penstock.records import ConsumerRecord
+from levada.cli.console_consumer.formatters import NoFormatter, Unprintable, formatter_named
+from levada.cli.kit.refusals import Refused
+from levada.records import ConsumerRecord
 
 DEFAULT = "org.apache.kafka.tools.consumer.DefaultMessageFormatter"
 

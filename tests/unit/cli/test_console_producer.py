@@ -4,8 +4,8 @@ import io
 
 import pytest
 
-from penstock.cli.console_producer.line_reader import LineReader, read_lines
-from penstock.cli.kit.refusals import WrongUsage
+from levada.cli.console_producer.line_reader import LineReader, read_lines
+from levada.cli.kit.refusals import WrongUsage
 
 
 class Trickle(io.RawIOBase):

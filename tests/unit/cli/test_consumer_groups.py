@@ -1,30 +1,30 @@
-"""`penstock consumer-groups`: its flags, times, durations, files, and the text of what it shows."""
+"""`levada consumer-groups`: its flags, times, durations, files, and the text of what it shows."""
 
 import argparse
 import doctest
 
 import pytest
 
-from penstock.cli.consumer_groups import java_errors, listing, members, plan_file, scope, tables, times
-from penstock.cli.consumer_groups.describing import tell_state
-from penstock.cli.consumer_groups.flags import add_arguments, check
-from penstock.cli.consumer_groups.listing import parse_states, parse_types
-from penstock.cli.consumer_groups.plan_file import export_lines, parse_plan
-from penstock.cli.consumer_groups.scope import parse_scope
-from penstock.cli.consumer_groups.targets import read_target
-from penstock.cli.consumer_groups.times import parse_datetime, parse_duration
-from penstock.cli.kit.parser import ToolParser
-from penstock.cli.kit.refusals import Refused, WrongUsage
-from penstock.client.admin import GroupDescription, GroupState, GroupType, OffsetSpec
-from penstock.client.errors import KafkaError, error_for
-from penstock.client.types import TopicPartition
-from penstock.model.errors import ErrorCode
+from levada.cli.consumer_groups import java_errors, listing, members, plan_file, scope, tables, times
+from levada.cli.consumer_groups.describing import tell_state
+from levada.cli.consumer_groups.flags import add_arguments, check
+from levada.cli.consumer_groups.listing import parse_states, parse_types
+from levada.cli.consumer_groups.plan_file import export_lines, parse_plan
+from levada.cli.consumer_groups.scope import parse_scope
+from levada.cli.consumer_groups.targets import read_target
+from levada.cli.consumer_groups.times import parse_datetime, parse_duration
+from levada.cli.kit.parser import ToolParser
+from levada.cli.kit.refusals import Refused, WrongUsage
+from levada.client.admin import GroupDescription, GroupState, GroupType, OffsetSpec
+from levada.client.errors import KafkaError, error_for
+from levada.client.types import TopicPartition
+from levada.model.errors import ErrorCode
 
 FIRST = TopicPartition("orders", 0)
 
 
 def parsed(line: str) -> argparse.Namespace:
-    parser = ToolParser(prog="penstock consumer-groups")
+    parser = ToolParser(prog="levada consumer-groups")
     add_arguments(parser)
     return parser.read(line.split())
 
@@ -200,8 +200,8 @@ def test_states_and_types_are_read_in_any_case() -> None:
     ("state", "has_more", "out", "err"),
     [
         (GroupState.STABLE, True, "", ""),
-        (GroupState.EMPTY, True, "", "penstock: Consumer group 'a' has no active members.\n"),
-        (GroupState.RECONCILING, True, "", "penstock: Warning: Consumer group 'a' is rebalancing.\n"),
+        (GroupState.EMPTY, True, "", "levada: Consumer group 'a' has no active members.\n"),
+        (GroupState.RECONCILING, True, "", "levada: Warning: Consumer group 'a' is rebalancing.\n"),
         (GroupState.DEAD, False, "\nError: Consumer group 'a' does not exist.\n", ""),
     ],
 )

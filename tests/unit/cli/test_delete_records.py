@@ -1,16 +1,16 @@
-"""`penstock delete-records`: its file, and what is said about many partitions."""
+"""`levada delete-records`: its file, and what is said about many partitions."""
 
 import json
 from collections.abc import Sequence
 
 import pytest
 
-from penstock.cli.delete_records import SHAPE, parse
-from penstock.cli.kit.batches import BATCH, in_batches
-from penstock.cli.kit.refusals import Refused
-from penstock.client.admin import Outcomes
-from penstock.client.errors import Disconnected, KafkaError
-from penstock.client.types import TopicPartition
+from levada.cli.delete_records import SHAPE, parse
+from levada.cli.kit.batches import BATCH, in_batches
+from levada.cli.kit.refusals import Refused
+from levada.client.admin import Outcomes
+from levada.client.errors import Disconnected, KafkaError
+from levada.client.types import TopicPartition
 
 
 def test_the_file_names_an_offset_for_each_partition() -> None:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.doctor.findings import Finding, Level
-from penstock.cli.doctor.machine import (
+from levada.cli.doctor.findings import Finding, Level
+from levada.cli.doctor.machine import (
     check_clock,
     check_disk,
     check_machine,
@@ -13,8 +13,8 @@ from penstock.cli.doctor.machine import (
     check_port,
     file_system_of,
 )
-from penstock.cli.doctor.reliability import check_broker, check_consumer, check_producer, check_racks, check_topic
-from penstock.cli.main import main
+from levada.cli.doctor.reliability import check_broker, check_consumer, check_producer, check_racks, check_topic
+from levada.cli.main import main
 
 SAFE_TOPIC = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
 SAFE_CONSUMER = {"group.id": "g", "enable.auto.commit": "false", "auto.offset.reset": "earliest"}
@@ -102,12 +102,12 @@ def test_the_file_system_of_a_place_is_the_innermost_mount() -> None:
 
 def test_a_full_disk_and_few_open_files_are_risks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert {one.level for one in check_open_files([tmp_path])} <= {Level.OK, Level.RISK}
-    monkeypatch.setattr("penstock.cli.doctor.machine.resource.getrlimit", lambda _: (1_024, 4_096))
+    monkeypatch.setattr("levada.cli.doctor.machine.resource.getrlimit", lambda _: (1_024, 4_096))
     [found] = check_open_files([tmp_path])
     assert found.level == Level.RISK
     assert "ulimit -n 10000" in found.remedy
     assert "hard limit is 4096" in found.remedy
-    monkeypatch.setattr("penstock.cli.doctor.machine.LEAST_FREE_BYTES", 1 << 60)
+    monkeypatch.setattr("levada.cli.doctor.machine.LEAST_FREE_BYTES", 1 << 60)
     assert next(iter(check_disk(tmp_path))).level == Level.RISK
 
 
@@ -157,9 +157,9 @@ def test_a_port_that_something_else_has_is_a_risk() -> None:
 @pytest.mark.parametrize(
     ("arguments", "line", "code"),
     [
-        (["--client-config", "/nowhere"], "penstock: cannot read --client-config /nowhere: No such file or dir", 1),
-        (["--topic", "orders"], "penstock: --topic is looked at in the cluster, and --no-cluster leaves that out", 2),
-        (["--topik", "orders"], "penstock: there is no flag --topik; did you mean --topic?", 2),
+        (["--client-config", "/nowhere"], "levada: cannot read --client-config /nowhere: No such file or dir", 1),
+        (["--topic", "orders"], "levada: --topic is looked at in the cluster, and --no-cluster leaves that out", 2),
+        (["--topik", "orders"], "levada: there is no flag --topik; did you mean --topic?", 2),
     ],
 )
 def test_wrong_usage_is_one_line(

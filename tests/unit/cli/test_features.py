@@ -1,14 +1,14 @@
-"""Levels that `penstock features` reads from flags, and the lines it makes of outcomes."""
+"""Levels that `levada features` reads from flags, and the lines it makes of outcomes."""
 
 from argparse import Namespace
 
 import pytest
 
-from penstock.cli.feature_levels import METADATA_VERSION, default_levels
-from penstock.cli.features import description_lines, name_and_level, outcome_line, wanted_updates
-from penstock.cli.kit.refusals import Refused
-from penstock.client.admin import Features, FeatureUpdate, UpgradeType, VersionRange
-from penstock.client.errors import KafkaError
+from levada.cli.feature_levels import METADATA_VERSION, default_levels
+from levada.cli.features import description_lines, name_and_level, outcome_line, wanted_updates
+from levada.cli.kit.refusals import Refused
+from levada.client.admin import Features, FeatureUpdate, UpgradeType, VersionRange
+from levada.client.errors import KafkaError
 
 
 def flags(command: str, **given: object) -> Namespace:

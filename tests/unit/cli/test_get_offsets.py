@@ -1,13 +1,13 @@
-"""`penstock get-offsets`: what its flags mean."""
+"""`levada get-offsets`: what its flags mean."""
 
 import doctest
 
 import pytest
 
-from penstock.cli import get_offsets
-from penstock.cli.get_offsets import PLACES, partitions, rules, time
-from penstock.cli.main import main
-from penstock.client.admin import OffsetSpec
+from levada.cli import get_offsets
+from levada.cli.get_offsets import PLACES, partitions, rules, time
+from levada.cli.main import main
+from levada.client.admin import OffsetSpec
 
 
 def test_examples() -> None:
@@ -76,6 +76,6 @@ def test_flags_that_make_no_sense_are_one_line(
         code = end.code
     captured = capsys.readouterr()
     assert code == 2
-    assert captured.err.startswith(f"penstock: {said}")
+    assert captured.err.startswith(f"levada: {said}")
     assert captured.err.count("\n") == 1
     assert captured.out == ""

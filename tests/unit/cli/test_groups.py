@@ -1,10 +1,10 @@
-"""`penstock groups`: which groups the flags mean."""
+"""`levada groups`: which groups the flags mean."""
 
 import pytest
 
-from penstock.cli.groups import _is_wanted, add_arguments
-from penstock.cli.kit.parser import ToolParser
-from penstock.client.admin import GroupListing, GroupState, GroupType
+from levada.cli.groups import _is_wanted, add_arguments
+from levada.cli.kit.parser import ToolParser
+from levada.client.admin import GroupListing, GroupState, GroupType
 
 GROUPS = {
     "offsets": ("", GroupType.CLASSIC),
@@ -33,7 +33,7 @@ GROUPS = {
     ],
 )
 def test_groups_are_chosen_by_type_and_protocol(line: str, wanted: list[str]) -> None:
-    parser = ToolParser(prog="penstock groups")
+    parser = ToolParser(prog="levada groups")
     add_arguments(parser)
     arguments = parser.read(["--list", *line.split()])
     listings = [

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli import tools
-from penstock.cli.doctor import machine
-from penstock.cli.kit import terminal, topic_filter
-from penstock.cli.kit.connecting import add_connection, check_reachable, given_settings, settings_for
-from penstock.cli.kit.files import read_json, read_properties
-from penstock.cli.kit.refusals import Refused
-from penstock.cli.kit.terminal import Progress, paint
-from penstock.cli.kit.topic_filter import TopicFilter
+from levada.cli import tools
+from levada.cli.doctor import machine
+from levada.cli.kit import terminal, topic_filter
+from levada.cli.kit.connecting import add_connection, check_reachable, given_settings, settings_for
+from levada.cli.kit.files import read_json, read_properties
+from levada.cli.kit.refusals import Refused
+from levada.cli.kit.terminal import Progress, paint
+from levada.cli.kit.topic_filter import TopicFilter
 
 
 @pytest.mark.parametrize("module", [terminal, topic_filter, tools, machine])

@@ -1,15 +1,15 @@
-"""Which partitions `penstock leader-election` reads from a file, and its lines for what became of them."""
+"""Which partitions `levada leader-election` reads from a file, and its lines for what became of them."""
 
 import json
 
 import pytest
 
-from penstock.cli.kit.refusals import Refused
-from penstock.cli.leader_election import listed_partitions, outcome_lines
-from penstock.client.admin import Outcomes
-from penstock.client.errors import error_for
-from penstock.client.types import TopicPartition
-from penstock.model.errors import ErrorCode
+from levada.cli.kit.refusals import Refused
+from levada.cli.leader_election import listed_partitions, outcome_lines
+from levada.client.admin import Outcomes
+from levada.client.errors import error_for
+from levada.client.types import TopicPartition
+from levada.model.errors import ErrorCode
 
 ORDERS, BILLS = TopicPartition("orders", 10), TopicPartition("bills", 2)
 

@@ -1,12 +1,12 @@
-"""What `penstock log-dirs` makes of the brokers' answers."""
+"""What `levada log-dirs` makes of the brokers' answers."""
 
 import json
 
-from penstock.cli.log_dirs import apaches_document, document
-from penstock.client.admin import LogDirectory, ReplicaSize
-from penstock.client.errors import error_for
-from penstock.client.types import TopicPartition
-from penstock.model.errors import ErrorCode
+from levada.cli.log_dirs import apaches_document, document
+from levada.client.admin import LogDirectory, ReplicaSize
+from levada.client.errors import error_for
+from levada.client.types import TopicPartition
+from levada.model.errors import ErrorCode
 
 SOUND = LogDirectory(
     path="/data/a",

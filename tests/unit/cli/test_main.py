@@ -5,10 +5,10 @@ import sys
 
 import pytest
 
-from penstock.cli.kit.refusals import Refused, WrongUsage, changing, guarded
-from penstock.cli.main import main
-from penstock.cli.tools import SCRIPTS, TOOLS, canonical_name
-from penstock.client.errors import KafkaError
+from levada.cli.kit.refusals import Refused, WrongUsage, changing, guarded
+from levada.cli.main import main
+from levada.cli.tools import SCRIPTS, TOOLS, canonical_name
+from levada.client.errors import KafkaError
 
 
 def ended(arguments: list[str]) -> object:
@@ -28,19 +28,19 @@ def test_every_tool_has_help(tool: str, capsys: pytest.CaptureFixture[str]) -> N
 def test_kafkas_script_names_work(script: str, tool: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert canonical_name(script) == tool
     assert ended([script, "--help"]) == 0
-    assert f"penstock {tool}" in capsys.readouterr().out
+    assert f"levada {tool}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        ([], "penstock: which tool? (see penstock --help)\n"),
-        (["topic"], "penstock: there is no tool 'topic'; did you mean topics? (see penstock --help)\n"),
-        (["kafka-topic.sh"], "penstock: there is no tool 'kafka-topic.sh'; did you mean topics? (see"),
-        (["xyzzy"], "penstock: there is no tool 'xyzzy' (see penstock --help)\n"),
-        (["--nonsense"], "penstock: there is no flag --nonsense (see penstock --help)\n"),
-        (["dump-log", "--fils", "x"], "penstock: there is no flag --fils; did you mean --files? (see"),
-        (["dump-log"], "penstock: the following arguments are required: --files (see penstock dump-log --help)\n"),
+        ([], "levada: which tool? (see levada --help)\n"),
+        (["topic"], "levada: there is no tool 'topic'; did you mean topics? (see levada --help)\n"),
+        (["kafka-topic.sh"], "levada: there is no tool 'kafka-topic.sh'; did you mean topics? (see"),
+        (["xyzzy"], "levada: there is no tool 'xyzzy' (see levada --help)\n"),
+        (["--nonsense"], "levada: there is no flag --nonsense (see levada --help)\n"),
+        (["dump-log", "--fils", "x"], "levada: there is no flag --fils; did you mean --files? (see"),
+        (["dump-log"], "levada: the following arguments are required: --files (see levada dump-log --help)\n"),
     ],
 )  # fmt: skip
 def test_wrong_usage_is_one_line_and_exit_code_2(
@@ -57,18 +57,18 @@ def test_wrong_usage_is_one_line_and_exit_code_2(
 def test_a_zookeeper_flag_says_what_to_use(tool: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert ended([tool, "--zookeeper", "localhost:2181"]) == 2
     assert capsys.readouterr().err == (
-        "penstock: --zookeeper is gone: give a broker's address with --bootstrap-server HOST:PORT\n"
+        "levada: --zookeeper is gone: give a broker's address with --bootstrap-server HOST:PORT\n"
     )
 
 
 @pytest.mark.parametrize(
     ("raised", "code", "line"),
     [
-        (Refused("no\nway"), 1, "penstock: no way\n"),
-        (WrongUsage("not so"), 2, "penstock: not so\n"),
-        (KafkaError("the broker is tired"), 1, "penstock: the broker is tired\n"),
-        (OSError(28, "No space left on device"), 1, "penstock: [Errno 28] No space left on device\n"),
-        (KeyboardInterrupt(), 130, "penstock: interrupted\n"),
+        (Refused("no\nway"), 1, "levada: no way\n"),
+        (WrongUsage("not so"), 2, "levada: not so\n"),
+        (KafkaError("the broker is tired"), 1, "levada: the broker is tired\n"),
+        (OSError(28, "No space left on device"), 1, "levada: [Errno 28] No space left on device\n"),
+        (KeyboardInterrupt(), 130, "levada: interrupted\n"),
     ],
 )
 def test_what_users_run_into_is_one_line(
@@ -93,7 +93,7 @@ def test_an_interrupted_change_is_announced(capsys: pytest.CaptureFixture[str]) 
 
     assert guarded(run) == 130
     assert capsys.readouterr().err == (
-        "penstock: interrupted while deleting topic orders: it may or may not have been done\n"
+        "levada: interrupted while deleting topic orders: it may or may not have been done\n"
     )
 
 
@@ -104,11 +104,11 @@ def test_a_change_that_was_made_before_an_interrupt_is_announced(capsys: pytest.
         raise KeyboardInterrupt
 
     assert guarded(run) == 130
-    assert capsys.readouterr().err == "penstock: interrupted after this was done: topic orders was being created\n"
+    assert capsys.readouterr().err == "levada: interrupted after this was done: topic orders was being created\n"
 
 
 def test_a_reader_that_goes_away_is_no_error() -> None:
-    script = "from penstock.cli.main import main; import sys; sys.exit(main(['--help']))"
+    script = "from levada.cli.main import main; import sys; sys.exit(main(['--help']))"
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None
     process.stdout.close()

@@ -2,12 +2,12 @@
 
 import pytest
 
-from penstock.cli.kit.refusals import Refused
-from penstock.cli.producer_perf_test.payloads import numbered_payloads, random_payloads, split_entries
-from penstock.cli.producer_perf_test.stats import Stats, percentiles_of
-from penstock.cli.verifiable_producer import java_exception
-from penstock.client.errors import KafkaError, RecordTooLarge, TimedOut, error_for
-from penstock.model.errors import ErrorCode
+from levada.cli.kit.refusals import Refused
+from levada.cli.producer_perf_test.payloads import numbered_payloads, random_payloads, split_entries
+from levada.cli.producer_perf_test.stats import Stats, percentiles_of
+from levada.cli.verifiable_producer import java_exception
+from levada.client.errors import KafkaError, RecordTooLarge, TimedOut, error_for
+from levada.model.errors import ErrorCode
 
 
 def test_the_total_is_about_all_records() -> None:

@@ -1,4 +1,4 @@
-"""`penstock metrics` against a real endpoint."""
+"""`levada metrics` against a real endpoint."""
 
 import asyncio
 import socket
@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from penstock.cli.main import main
-from penstock.cli.metrics import java_date
-from penstock.model.metrics import Meter, Registry
-from penstock.node.metrics_endpoint import MetricsEndpoint
-from penstock.world.real_net import RealNet
+from levada.cli.main import main
+from levada.cli.metrics import java_date
+from levada.model.metrics import Meter, Registry
+from levada.node.metrics_endpoint import MetricsEndpoint
+from levada.world.real_net import RealNet
 
 BYTES_IN = "kafka.server:type=BrokerTopicMetrics,name=BytesInPerSec"
 STATE = "kafka.server:type=KafkaServer,name=BrokerState"
@@ -93,7 +93,7 @@ def test_rows_go_on_at_the_interval(
         if len(slept) == 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("penstock.cli.metrics.time.sleep", sleep)
+    monkeypatch.setattr("levada.cli.metrics.time.sleep", sleep)
     wanted = ["--object-name", BYTES_IN, "--attributes", "Count", "--reporting-interval", "700"]
     assert main(["metrics", "--url", broker.url, *wanted]) == 130
     assert [row.split(",")[1] for row in capsys.readouterr().out.splitlines()[1:]] == ["0", "1", "2"]
@@ -114,7 +114,7 @@ def test_an_unknown_name_is_one_line(
     assert main(["metrics", "--url", broker.url, "--one-time", *arguments]) == 1
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert captured.err.startswith("penstock: ")
+    assert captured.err.startswith("levada: ")
     assert said in captured.err
     assert captured.err.count("\n") == 1
 
@@ -126,7 +126,7 @@ def test_what_cannot_be_reached_is_one_line(capsys: pytest.CaptureFixture[str]) 
         for wrong in (url, "https://localhost:1", "http://", "http://localhost:port"):
             assert main(["metrics", "--url", wrong, "--one-time"]) == 1
             said = capsys.readouterr().err
-            assert said.startswith("penstock: ")
+            assert said.startswith("levada: ")
             assert wrong in said
             assert said.count("\n") == 1
 

@@ -1,4 +1,4 @@
-"""Plans, throttles, states and proposals of `penstock reassign-partitions`, with more brokers than one."""
+"""Plans, throttles, states and proposals of `levada reassign-partitions`, with more brokers than one."""
 
 import json
 import random
@@ -6,26 +6,26 @@ from collections import Counter
 
 import pytest
 
-from penstock.cli.kit.refusals import Refused
-from penstock.cli.reassign_partitions.actions import propose
-from penstock.cli.reassign_partitions.plan import check_plan, plan_text, read_plan, read_topics
-from penstock.cli.reassign_partitions.progress import (
+from levada.cli.kit.refusals import Refused
+from levada.cli.reassign_partitions.actions import propose
+from levada.cli.reassign_partitions.plan import check_plan, plan_text, read_plan, read_topics
+from levada.cli.reassign_partitions.progress import (
     DirectoryProgress,
     directory_lines,
     ongoing_lines,
     partition_lines,
     partition_progress,
 )
-from penstock.cli.reassign_partitions.throttles import Move, moves, throttled_replicas
-from penstock.client.admin import (
+from levada.cli.reassign_partitions.throttles import Move, moves, throttled_replicas
+from levada.client.admin import (
     PartitionDescription,
     PartitionReassignment,
     Replica,
     ReplicaPlace,
     TopicDescription,
 )
-from penstock.client.types import TopicPartition
-from penstock.metadata.image import BrokerState
+from levada.client.types import TopicPartition
+from levada.metadata.image import BrokerState
 
 OFFLINE = "There is likely an offline log directory on the broker."
 

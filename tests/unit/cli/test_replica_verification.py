@@ -1,10 +1,10 @@
-"""What `penstock replica-verification` finds when it compares replicas."""
+"""What `levada replica-verification` finds when it compares replicas."""
 
 import pytest
 
-from penstock.cli.replica_verification.comparison import NOTHING, Fetched, compare
-from penstock.client.types import TopicPartition
-from penstock.records import BatchView, build_batch
+from levada.cli.replica_verification.comparison import NOTHING, Fetched, compare
+from levada.client.types import TopicPartition
+from levada.records import BatchView, build_batch
 
 ORDERS = TopicPartition("orders", 3)
 

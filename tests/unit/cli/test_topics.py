@@ -1,4 +1,4 @@
-"""`penstock topics`: its flags, and the text of a description."""
+"""`levada topics`: its flags, and the text of a description."""
 
 import argparse
 import doctest
@@ -7,18 +7,18 @@ import sys
 
 import pytest
 
-from penstock.cli.kit.parser import ToolParser
-from penstock.cli.main import main
-from penstock.cli.topics import add_arguments, flags, layout
-from penstock.cli.topics.describing import Partition, Topic
-from penstock.cli.topics.layout import is_shown, json_of, lines_of
-from penstock.client.admin import PartitionDescription, PartitionReassignment, TopicId
+from levada.cli.kit.parser import ToolParser
+from levada.cli.main import main
+from levada.cli.topics import add_arguments, flags, layout
+from levada.cli.topics.describing import Partition, Topic
+from levada.cli.topics.layout import is_shown, json_of, lines_of
+from levada.client.admin import PartitionDescription, PartitionReassignment, TopicId
 
 ID = TopicId.parse("AAAAAAAAAAAAAAAAAAAAAQ")
 
 
 def parsed(line: str) -> argparse.Namespace:
-    parser = ToolParser(prog="penstock topics")
+    parser = ToolParser(prog="levada topics")
     add_arguments(parser)
     return parser.read(line.split())
 
@@ -50,7 +50,7 @@ def test_examples() -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("--list --describe", "argument --describe: not allowed with argument --list (see penstock topics --help)"),
+        ("--list --describe", "argument --describe: not allowed with argument --list (see levada topics --help)"),
         ("--create", "--create needs --topic"),
         ("--delete", "--delete needs --topic"),
         ("--alter --topic a", "--alter needs --partitions"),
@@ -61,7 +61,7 @@ def test_examples() -> None:
         ("--create --topic a --exclude-internal", "--exclude-internal goes with --list, --describe only, not with"),
         ("--list --at-min-isr-partitions", "--at-min-isr-partitions goes with --describe only, not with --list"),
         ("--alter --topic a --partitions 2 --replication-factor 2", "--replication-factor goes with --create only"),
-        ("--alter --topic a --partitions 2 --config a=1", "--alter changes no settings: use `penstock configs"),
+        ("--alter --topic a --partitions 2 --config a=1", "--alter changes no settings: use `levada configs"),
         ("--describe --if-exists", "--describe --if-exists needs --topic or --topic-id"),
         ("--describe --topics-with-overrides --unavailable-partitions", "--topics-with-overrides shows no partitions"),
         ("--create --topic a --replica-assignment 1 --partitions 1", "--replica-assignment says already what"),
@@ -86,7 +86,7 @@ def test_flags_that_make_no_sense_are_one_line(line: str, said: str, capsys: pyt
         code = end.code
     captured = capsys.readouterr()
     assert code == 2
-    assert captured.err.startswith(f"penstock: {said}")
+    assert captured.err.startswith(f"levada: {said}")
     assert captured.err.count("\n") == 1
     assert captured.out == ""
 
@@ -94,7 +94,7 @@ def test_flags_that_make_no_sense_are_one_line(line: str, said: str, capsys: pyt
 def test_a_flag_of_older_days_is_answered_with_what_to_use(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = parsed("--alter --topic a --partitions 2 --delete-config retention.ms")
     flags.check(arguments)
-    assert "use `penstock configs --alter --topic NAME --delete-config KEY`" in capsys.readouterr().err
+    assert "use `levada configs --alter --topic NAME --delete-config KEY`" in capsys.readouterr().err
 
 
 def test_a_topic_with_three_replicas() -> None:

@@ -1,22 +1,22 @@
-"""`penstock transactions`: its flags, and which transactions hang."""
+"""`levada transactions`: its flags, and which transactions hang."""
 
 import argparse
 
 import pytest
 
-from penstock.cli.kit.parser import ToolParser
-from penstock.cli.main import main
-from penstock.cli.transactions import add_arguments
-from penstock.cli.transactions.hanging import OpenTransaction, hanging
-from penstock.cli.transactions.tables import print_table
-from penstock.client.admin import ActiveProducer, TransactionDescription, TransactionState
-from penstock.client.types import TopicPartition
+from levada.cli.kit.parser import ToolParser
+from levada.cli.main import main
+from levada.cli.transactions import add_arguments
+from levada.cli.transactions.hanging import OpenTransaction, hanging
+from levada.cli.transactions.tables import print_table
+from levada.client.admin import ActiveProducer, TransactionDescription, TransactionState
+from levada.client.types import TopicPartition
 
 FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
 
 def parsed(line: str) -> argparse.Namespace:
-    parser = ToolParser(prog="penstock transactions")
+    parser = ToolParser(prog="levada transactions")
     add_arguments(parser)
     return parser.read(line.split())
 
@@ -68,7 +68,7 @@ def test_what_is_missing_or_too_large_is_refused_in_one_line(line: str, capsys: 
         code = end.code  # type: ignore[assignment]
     said = capsys.readouterr()
     assert (code, said.out) == (2, "")
-    assert said.err.startswith("penstock: ")
+    assert said.err.startswith("levada: ")
     assert said.err.count("\n") == 1
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock.client.errors import ConfigurationError
-from penstock.client.options import OffsetResetStrategy, parse_addresses, parse_duration_ms, parse_offset_reset
+from levada.client.errors import ConfigurationError
+from levada.client.options import OffsetResetStrategy, parse_addresses, parse_duration_ms, parse_offset_reset
 
 
 @pytest.mark.parametrize(

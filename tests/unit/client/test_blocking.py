@@ -4,8 +4,8 @@ import inspect
 
 import pytest
 
-import penstock
-from penstock import aio
+import levada
+from levada import aio
 
 INSIDE = {
     "new_front",
@@ -23,15 +23,15 @@ INSIDE = {
 """What the blocking producer uses of the other."""
 
 
-@pytest.mark.parametrize("name", penstock.__all__)
+@pytest.mark.parametrize("name", levada.__all__)
 def test_every_public_method_is_there(name: str) -> None:
     wanted = {method for method, _ in inspect.getmembers(getattr(aio, name), callable) if not method.startswith("_")}
-    assert wanted - INSIDE <= set(dir(getattr(penstock, name)))
+    assert wanted - INSIDE <= set(dir(getattr(levada, name)))
 
 
-@pytest.mark.parametrize("name", penstock.__all__)
+@pytest.mark.parametrize("name", levada.__all__)
 def test_every_public_method_says_what_it_does(name: str) -> None:
-    for method, function in inspect.getmembers(getattr(penstock, name), inspect.isfunction):
+    for method, function in inspect.getmembers(getattr(levada, name), inspect.isfunction):
         assert method.startswith("_") or inspect.getdoc(function) or method in WITHOUT_WORDS, method
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.client import errors
-from penstock.client.error_texts import ADVICE
-from penstock.client.errors import (
+from levada.client import errors
+from levada.client.error_texts import ADVICE
+from levada.client.errors import (
     AuthorizationFailed,
     BufferExhausted,
     CommitFailed,
@@ -30,8 +30,8 @@ from penstock.client.errors import (
     error_for,
     timed_out,
 )
-from penstock.client.types import TopicPartition
-from penstock.model.errors import ErrorCode
+from levada.client.types import TopicPartition
+from levada.model.errors import ErrorCode
 
 with (Path(__file__).parents[2] / "data" / "errors.csv").open(newline="") as file:
     ROWS = list(csv.DictReader(file))

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from penstock.client.errors import ConfigurationError
-from penstock.client.interceptors import Interceptors
+from levada.client.errors import ConfigurationError
+from levada.client.interceptors import Interceptors
 
 SEEN: list[tuple[object, ...]] = []
 
@@ -65,14 +65,14 @@ def test_interceptors_are_called_in_the_order_given() -> None:
 
 
 def test_a_failure_is_logged_by_name_and_the_next_gets_the_last_good_record(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING, "penstock.client"):
+    with caplog.at_level(logging.WARNING, "levada.client"):
         chain = Interceptors([Noting("a"), Failing(), Noting("b")])
         assert chain.on_send("record-") == "record-ab"
         assert chain.on_consume([]) == ["a", "b"]
         chain.on_acknowledgement(None, OSError("gone"))
         chain.on_commit({})
         chain.close()
-    assert [record.name for record in caplog.records] == ["penstock.client"] * 6
+    assert [record.name for record in caplog.records] == ["levada.client"] * 6
     calls = ["configure", "on_send", "on_consume", "on_acknowledgement", "on_commit", "close"]
     assert [record.getMessage() for record in caplog.records] == [
         f"an interceptor failed: name=Failing call={call} error=RuntimeError('no {call}')" for call in calls

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from penstock.client.errors import ConfigurationError
-from penstock.client.options import Options, admin_options, consumer_options, producer_options
-from penstock.client.options.admin_keys import ADMIN_KEYS
-from penstock.client.options.consumer_keys import CONSUMER_KEYS
-from penstock.client.options.meanings import MEANINGS, NO_EFFECT, UNSUPPORTED
-from penstock.client.options.producer_keys import PRODUCER_KEYS
-from penstock.model.config import Key
+from levada.client.errors import ConfigurationError
+from levada.client.options import Options, admin_options, consumer_options, producer_options
+from levada.client.options.admin_keys import ADMIN_KEYS
+from levada.client.options.consumer_keys import CONSUMER_KEYS
+from levada.client.options.meanings import MEANINGS, NO_EFFECT, UNSUPPORTED
+from levada.client.options.producer_keys import PRODUCER_KEYS
+from levada.model.config import Key
 
 CONFIGS = Path(__file__).parents[2] / "data" / "configs"
 TABLES = {"producer": PRODUCER_KEYS, "consumer": CONSUMER_KEYS, "admin": ADMIN_KEYS}

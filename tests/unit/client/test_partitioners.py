@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from penstock.client.errors import IllegalState
-from penstock.client.partitioners import (
+from levada.client.errors import IllegalState
+from levada.client.partitioners import (
     FrequentKeys,
     HotKeyPartitioner,
     Partitioning,

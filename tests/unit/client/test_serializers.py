@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from penstock.client.errors import ConfigurationError, SerializationFailed
-from penstock.client.serializers import deserialize, resolve_deserializer, resolve_serializer, serialize
+from levada.client.errors import ConfigurationError, SerializationFailed
+from levada.client.serializers import deserialize, resolve_deserializer, resolve_serializer, serialize
 
 JAVA = "org.apache.kafka.common.serialization."
 

@@ -4,21 +4,21 @@ from collections.abc import Iterable
 from itertools import count
 from typing import Any
 
-from penstock.controller.controller import decide
-from penstock.controller.decision import Context, Decision, Defaults
-from penstock.metadata.delta import apply
-from penstock.metadata.image import Image, PartitionState
-from penstock.metadata.records import PartitionRecord, RegisterBrokerRecord, TopicRecord
-from penstock.protocol.declare import NO_UUID
-from penstock.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
-from penstock.protocol.messages.broker_registration import BrokerRegistrationRequest, Listener
-from penstock.protocol.messages.create_topics import (
+from levada.controller.controller import decide
+from levada.controller.decision import Context, Decision, Defaults
+from levada.metadata.delta import apply
+from levada.metadata.image import Image, PartitionState
+from levada.metadata.records import PartitionRecord, RegisterBrokerRecord, TopicRecord
+from levada.protocol.declare import NO_UUID
+from levada.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from levada.protocol.messages.broker_registration import BrokerRegistrationRequest, Listener
+from levada.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from levada.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 
 INCARNATION = b"i" * 16
 

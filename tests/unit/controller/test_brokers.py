@@ -5,24 +5,24 @@ from typing import Any
 
 import pytest
 
-from penstock.controller.adoption import (
+from levada.controller.adoption import (
     METADATA_LEVEL,
     METADATA_VERSION,
     AdoptRequest,
     FoundTopic,
     SkipProducerIdsRequest,
 )
-from penstock.metadata.records import (
+from levada.metadata.records import (
     NO_LEADER,
     UNFENCED,
     BrokerEndpoint,
     BrokerRegistrationChangeRecord,
     UnregisterBrokerRecord,
 )
-from penstock.model.errors import ErrorCode
-from penstock.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
-from penstock.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
-from penstock.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from levada.model.errors import ErrorCode
+from levada.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from levada.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from levada.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from tests.unit.controller.clusters import Cluster, heartbeat, register
 
 PREFERRED, UNCLEAN = 0, 1

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 
 import pytest
 
-from penstock.controller.config_changes import full_changes, incremental_changes
-from penstock.controller.decision import Defaults
-from penstock.model.errors import ErrorCode, InvalidRequest
-from penstock.protocol.messages.alter_configs import AlterableConfig as FullConfig
-from penstock.protocol.messages.alter_configs import AlterConfigsRequest
-from penstock.protocol.messages.alter_configs import AlterConfigsResource as FullResource
-from penstock.protocol.messages.incremental_alter_configs import (
+from levada.controller.config_changes import full_changes, incremental_changes
+from levada.controller.decision import Defaults
+from levada.model.errors import ErrorCode, InvalidRequest
+from levada.protocol.messages.alter_configs import AlterableConfig as FullConfig
+from levada.protocol.messages.alter_configs import AlterConfigsRequest
+from levada.protocol.messages.alter_configs import AlterConfigsResource as FullResource
+from levada.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,

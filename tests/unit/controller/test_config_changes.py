@@ -5,8 +5,8 @@ The texts and codes are what a broker of Apache Kafka 4.3 answered.
 
 import pytest
 
-from penstock.controller.config_changes import check_topic_configs, full_changes, incremental_changes
-from penstock.model.errors import ErrorCode, InvalidConfig, InvalidRequest, KafkaError
+from levada.controller.config_changes import check_topic_configs, full_changes, incremental_changes
+from levada.model.errors import ErrorCode, InvalidConfig, InvalidRequest, KafkaError
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 

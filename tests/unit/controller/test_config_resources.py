@@ -2,11 +2,11 @@
 
 import pytest
 
-from penstock.controller.config_changes import incremental_changes
-from penstock.model.errors import ErrorCode
-from penstock.protocol.messages.alter_configs import AlterConfigsRequest
-from penstock.protocol.messages.alter_configs import AlterConfigsResource as FullResource
-from penstock.protocol.messages.incremental_alter_configs import AlterConfigsResource, IncrementalAlterConfigsRequest
+from levada.controller.config_changes import incremental_changes
+from levada.model.errors import ErrorCode
+from levada.protocol.messages.alter_configs import AlterConfigsRequest
+from levada.protocol.messages.alter_configs import AlterConfigsResource as FullResource
+from levada.protocol.messages.incremental_alter_configs import AlterConfigsResource, IncrementalAlterConfigsRequest
 from tests.unit.controller.clusters import Cluster
 
 BROKER = 4

@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from penstock.controller.elections import UNASSIGNED
-from penstock.metadata.image import TOPIC
-from penstock.metadata.records import NO_LEADER, ConfigRecord, PartitionRecord, TopicRecord
-from penstock.model.errors import ErrorCode
-from penstock.protocol.messages.create_partitions import (
+from levada.controller.elections import UNASSIGNED
+from levada.metadata.image import TOPIC
+from levada.metadata.records import NO_LEADER, ConfigRecord, PartitionRecord, TopicRecord
+from levada.model.errors import ErrorCode
+from levada.protocol.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
     CreatePartitionsTopic,
 )
-from penstock.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from levada.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from tests.unit.controller.clusters import Cluster, create, topic
 
 

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.metadata.image import TOPIC
-from penstock.metadata.records import ConfigRecord, RemoveTopicRecord
-from penstock.model.errors import ErrorCode
-from penstock.protocol.declare import NO_UUID
-from penstock.protocol.messages.delete_topics import DeleteTopicsRequest
+from levada.metadata.image import TOPIC
+from levada.metadata.records import ConfigRecord, RemoveTopicRecord
+from levada.model.errors import ErrorCode
+from levada.protocol.declare import NO_UUID
+from levada.protocol.messages.delete_topics import DeleteTopicsRequest
 from tests.unit.controller.clusters import Cluster, create, delete, topic
 
 FIRST, SECOND = (number.to_bytes(16, "big") for number in (1, 2))

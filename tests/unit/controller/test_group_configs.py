@@ -2,14 +2,14 @@
 
 import pytest
 
-from penstock.controller.config_changes import incremental_changes
-from penstock.controller.decision import Defaults
-from penstock.metadata.image import GROUP
-from penstock.model.errors import ErrorCode, InvalidRequest
-from penstock.protocol.messages.alter_configs import AlterableConfig as FullConfig
-from penstock.protocol.messages.alter_configs import AlterConfigsRequest
-from penstock.protocol.messages.alter_configs import AlterConfigsResource as FullResource
-from penstock.protocol.messages.incremental_alter_configs import (
+from levada.controller.config_changes import incremental_changes
+from levada.controller.decision import Defaults
+from levada.metadata.image import GROUP
+from levada.model.errors import ErrorCode, InvalidRequest
+from levada.protocol.messages.alter_configs import AlterableConfig as FullConfig
+from levada.protocol.messages.alter_configs import AlterConfigsRequest
+from levada.protocol.messages.alter_configs import AlterConfigsResource as FullResource
+from levada.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,

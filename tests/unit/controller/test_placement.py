@@ -4,9 +4,9 @@ from collections import Counter
 
 import pytest
 
-from penstock.controller.placement import place
-from penstock.metadata.image import BrokerState
-from penstock.model.errors import InvalidReplicationFactor
+from levada.controller.placement import place
+from levada.metadata.image import BrokerState
+from levada.model.errors import InvalidReplicationFactor
 
 
 def brokers(*ids: int, racks: str = "") -> list[BrokerState]:

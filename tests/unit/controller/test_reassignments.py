@@ -2,9 +2,9 @@
 
 import pytest
 
-from penstock.metadata.records import NO_LEADER
-from penstock.model.errors import ErrorCode
-from penstock.protocol.messages.alter_partition_reassignments import (
+from levada.metadata.records import NO_LEADER
+from levada.model.errors import ErrorCode
+from levada.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     ReassignablePartition,

@@ -4,24 +4,24 @@ from itertools import starmap
 
 import pytest
 
-from penstock.controller.elections import UNASSIGNED
-from penstock.metadata.records import NO_CHANGE, NO_LEADER
-from penstock.model.errors import ErrorCode
-from penstock.protocol.declare import NO_UUID
-from penstock.protocol.messages.alter_partition_reassignments import (
+from levada.controller.elections import UNASSIGNED
+from levada.metadata.records import NO_CHANGE, NO_LEADER
+from levada.model.errors import ErrorCode
+from levada.protocol.declare import NO_UUID
+from levada.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from penstock.protocol.messages.assign_replicas_to_dirs import (
+from levada.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsResponse,
     DirectoryToAssign,
     PartitionToAssign,
     TopicToAssign,
 )
-from penstock.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from penstock.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from levada.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from levada.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from tests.unit.controller.clusters import Cluster, create, heartbeat, register, topic
 
 A, B, C = (letter * 16 for letter in (b"a", b"b", b"c"))

@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from penstock.coordination.decision import Record
-from penstock.coordination.shard import Outbox, Shard, Token
-from penstock.coordination.timers import Timers
-from penstock.model.errors import CoordinatorNotAvailable, KafkaError, NotCoordinator
+from levada.coordination.decision import Record
+from levada.coordination.shard import Outbox, Shard, Token
+from levada.coordination.timers import Timers
+from levada.model.errors import CoordinatorNotAvailable, KafkaError, NotCoordinator
 
 
 class Journal:

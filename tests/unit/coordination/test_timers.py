@@ -2,7 +2,7 @@
 
 import random
 
-from penstock.coordination.timers import Timers
+from levada.coordination.timers import Timers
 
 
 def due(timers: Timers[str], now_ms: int) -> list[str]:

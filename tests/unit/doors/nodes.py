@@ -5,15 +5,15 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
-from penstock.doors.local import LocalDoor
-from penstock.metadata.delta import apply
-from penstock.metadata.door import Token
-from penstock.metadata.image import Image
-from penstock.metadata.records import ConfigRecord
-from penstock.model.buffers import Buffer
-from penstock.world.disk import File
-from penstock.world.real_disk import RealDisk, RealFile
-from penstock.world.world import World
+from levada.doors.local import LocalDoor
+from levada.metadata.delta import apply
+from levada.metadata.door import Token
+from levada.metadata.image import Image
+from levada.metadata.records import ConfigRecord
+from levada.model.buffers import Buffer
+from levada.world.disk import File
+from levada.world.real_disk import RealDisk, RealFile
+from levada.world.world import World
 
 SESSION_MS = 9_000
 T = TypeVar("T")

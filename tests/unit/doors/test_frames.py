@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.doors.frames import (
+from levada.doors.frames import (
     FRAME_HEAD_SIZE,
     Start,
     decode_batch,
@@ -16,10 +16,10 @@ from penstock.doors.frames import (
     frames,
     has_batch_behind,
 )
-from penstock.metadata.delta import apply
-from penstock.metadata.door import DoorError, MetadataBatch
-from penstock.metadata.image import Image
-from penstock.metadata.records import FeatureLevelRecord, RemoveTopicRecord, TopicRecord
+from levada.metadata.delta import apply
+from levada.metadata.door import DoorError, MetadataBatch
+from levada.metadata.image import Image
+from levada.metadata.records import FeatureLevelRecord, RemoveTopicRecord, TopicRecord
 
 RECORDS = (TopicRecord(name="first", topic_id=b"f" * 16), FeatureLevelRecord(name="metadata.version", feature_level=30))
 BATCH = MetadataBatch(3, 41, RECORDS)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.doors.frames import encode_batch, frame, frames
-from penstock.metadata.door import Deposed, DoorError, MetadataBatch, Token
-from penstock.metadata.records import RemoveTopicRecord
+from levada.doors.frames import encode_batch, frame, frames
+from levada.metadata.door import Deposed, DoorError, MetadataBatch, Token
+from levada.metadata.records import RemoveTopicRecord
 from tests.unit.doors.nodes import Machine, Node, ShortWrite, failing, finish
 
 

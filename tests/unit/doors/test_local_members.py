@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.metadata.door import AlreadyRegistered, DoorError
+from levada.metadata.door import AlreadyRegistered, DoorError
 from tests.unit.doors.nodes import SESSION_MS, Machine, Node, finish
 
 

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from penstock.doors.local import MAX_FILES, LocalDoor
-from penstock.metadata.delta import apply
-from penstock.metadata.door import DoorError
-from penstock.metadata.image import Image
-from penstock.metadata.records import ConfigRecord
-from penstock.sim.world import DATA_DIRECTORY, Simulation
-from penstock.world.world import World
+from levada.doors.local import MAX_FILES, LocalDoor
+from levada.metadata.delta import apply
+from levada.metadata.door import DoorError
+from levada.metadata.image import Image
+from levada.metadata.records import ConfigRecord
+from levada.sim.world import DATA_DIRECTORY, Simulation
+from levada.world.world import World
 from tests.unit.doors.nodes import Machine, finish
 
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any, cast
 
-from penstock.coordination.shard import Shard
-from penstock.groups import (
+from levada.coordination.shard import Shard
+from levada.groups import (
     Cluster,
     CommittedOffset,
     Group,
@@ -16,13 +16,13 @@ from penstock.groups import (
     NewOffset,
     State,
 )
-from penstock.metadata.image import Image
-from penstock.model.errors import ErrorCode
-from penstock.protocol.messages.heartbeat import HeartbeatRequest
-from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from penstock.protocol.messages.leave_group import MemberIdentity
-from penstock.protocol.messages.offset_commit import OffsetCommitRequest
-from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from levada.metadata.image import Image
+from levada.model.errors import ErrorCode
+from levada.protocol.messages.heartbeat import HeartbeatRequest
+from levada.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from levada.protocol.messages.leave_group import MemberIdentity
+from levada.protocol.messages.offset_commit import OffsetCommitRequest
+from levada.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from tests.unit.groups.journals import MemoryJournal
 
 ALONE = Cluster(Image, lambda _: {})

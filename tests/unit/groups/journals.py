@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from penstock.coordination.decision import EndOfTransaction, Record
-from penstock.groups.records import decode, encode
-from penstock.model.errors import KafkaError
+from levada.coordination.decision import EndOfTransaction, Record
+from levada.groups.records import decode, encode
+from levada.model.errors import KafkaError
 
 
 class MemoryJournal:

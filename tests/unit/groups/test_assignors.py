@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.groups.assignors import ASSIGNORS, AssignmentError, MemberSpec
+from levada.groups.assignors import ASSIGNORS, AssignmentError, MemberSpec
 
 A, B = b"a" * 16, b"b" * 16
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from penstock.groups import GroupSettings, Joiner, State
+from levada.groups import GroupSettings, Joiner, State
 from tests.unit.groups.harness import Coordinator
 
 MANY_MS = 5_000_000

@@ -2,10 +2,10 @@
 
 import pytest
 
-from penstock.groups import GroupSettings, Joiner, State
-from penstock.groups.member import protocols_of
-from penstock.model.errors import ErrorCode
-from penstock.protocol.messages.join_group import JoinGroupRequestProtocol
+from levada.groups import GroupSettings, Joiner, State
+from levada.groups.member import protocols_of
+from levada.model.errors import ErrorCode
+from levada.protocol.messages.join_group import JoinGroupRequestProtocol
 from tests.unit.groups.harness import NEW_CLIENT, OLD_CLIENT, Coordinator
 
 

@@ -1,7 +1,7 @@
 """Heartbeats, and the ways out of a group."""
 
-from penstock.groups import State
-from penstock.model.errors import ErrorCode
+from levada.groups import State
+from levada.model.errors import ErrorCode
 from tests.unit.groups.harness import NEW_CLIENT, SESSION_MS, Coordinator
 
 

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from penstock.groups import CommittedOffset, GroupSettings, NewOffset, State
-from penstock.groups.machine import CHORE_SIZE
-from penstock.groups.records import GroupMetadataKey
-from penstock.model.errors import ErrorCode
-from penstock.protocol.messages.consumer_protocol import ConsumerProtocolSubscription, encode_subscription
-from penstock.protocol.messages.offset_commit import OffsetCommitRequest
+from levada.groups import CommittedOffset, GroupSettings, NewOffset, State
+from levada.groups.machine import CHORE_SIZE
+from levada.groups.records import GroupMetadataKey
+from levada.model.errors import ErrorCode
+from levada.protocol.messages.consumer_protocol import ConsumerProtocolSubscription, encode_subscription
+from levada.protocol.messages.offset_commit import OffsetCommitRequest
 from tests.unit.groups.harness import GROUP, Coordinator
 
 RETENTION_MS, CHECK_MS = 3_600_000, 60_000

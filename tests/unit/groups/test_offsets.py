@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock.groups import GroupSettings, State
-from penstock.model.errors import ErrorCode
+from levada.groups import GroupSettings, State
+from levada.model.errors import ErrorCode
 from tests.unit.groups.harness import SESSION_MS, Coordinator
 
 

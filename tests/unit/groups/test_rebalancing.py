@@ -2,9 +2,9 @@
 
 import pytest
 
-from penstock.groups import GroupSettings, State
-from penstock.groups.group import NEXT_STATES, Group
-from penstock.model.errors import ErrorCode, UnknownServerError
+from levada.groups import GroupSettings, State
+from levada.groups.group import NEXT_STATES, Group
+from levada.model.errors import ErrorCode, UnknownServerError
 from tests.unit.groups.harness import REBALANCE_MS, SESSION_MS, Coordinator
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from penstock.coordination.decision import Record
-from penstock.groups.record_text import text_of
-from penstock.groups.records import (
+from levada.coordination.decision import Record
+from levada.groups.record_text import text_of
+from levada.groups.records import (
     ClassicMemberMetadata,
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -17,7 +17,7 @@ from penstock.groups.records import (
     decode,
     encode,
 )
-from penstock.protocol.errors import MalformedMessage
+from levada.protocol.errors import MalformedMessage
 
 COMMIT = Record(
     OffsetCommitKey(group="g", topic="t", partition=1),

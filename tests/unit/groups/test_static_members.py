@@ -1,7 +1,7 @@
 """Members that keep their place through a restart (KIP-345)."""
 
-from penstock.groups import Joiner, State
-from penstock.model.errors import ErrorCode, UnknownServerError
+from levada.groups import Joiner, State
+from levada.model.errors import ErrorCode, UnknownServerError
 from tests.unit.groups.harness import REBALANCE_MS, SESSION_MS, Coordinator
 
 BEFORE_9 = Joiner("c", "/::1", 8)

@@ -2,10 +2,10 @@
 
 import pytest
 
-from penstock.coordination.decision import EndOfTransaction, Record
-from penstock.groups import CommittedOffset, GroupSettings, NewOffset
-from penstock.model.errors import ErrorCode
-from penstock.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+from levada.coordination.decision import EndOfTransaction, Record
+from levada.groups import CommittedOffset, GroupSettings, NewOffset
+from levada.model.errors import ErrorCode
+from levada.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from tests.unit.groups.harness import GROUP, SESSION_MS, Coordinator
 
 PRODUCER, OTHER = 7, 8

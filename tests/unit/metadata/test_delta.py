@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from penstock.metadata.delta import Delta, InvalidRecordOrder, apply
-from penstock.metadata.image import BROKER, TOPIC, BrokerState, Image, PartitionState, Resource, TopicState
-from penstock.metadata.records import (
+from levada.metadata.delta import Delta, InvalidRecordOrder, apply
+from levada.metadata.image import BROKER, TOPIC, BrokerState, Image, PartitionState, Resource, TopicState
+from levada.metadata.records import (
     FENCED,
     NO_LEADER,
     UNFENCED,

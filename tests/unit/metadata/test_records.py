@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.metadata.records import (
+from levada.metadata.records import (
     BrokerEndpoint,
     BrokerFeature,
     BrokerRegistrationChangeRecord,
@@ -22,7 +22,7 @@ from penstock.metadata.records import (
     decode_record,
     encode_record,
 )
-from penstock.protocol.errors import CodecError
+from levada.protocol.errors import CodecError
 
 LINES = (Path(__file__).parents[2] / "data" / "metadata" / "records.txt").read_text().split("\n")
 APACHE = {name: bytes.fromhex(data) for name, _, data in (line.partition(" ") for line in LINES if line)}

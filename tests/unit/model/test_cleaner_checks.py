@@ -2,10 +2,10 @@
 
 import pytest
 
-from penstock.model.broker_keys import NODE_KEYS
-from penstock.model.config import Config, ConfigError
-from penstock.model.config_checks import config_fault
-from penstock.node.settings import node_settings
+from levada.model.broker_keys import NODE_KEYS
+from levada.model.config import Config, ConfigError
+from levada.model.config_checks import config_fault
+from levada.node.settings import node_settings
 
 MEMORY_TEXT = "log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread."
 

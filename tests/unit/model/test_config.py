@@ -2,10 +2,10 @@
 
 import pytest
 
-from penstock.model.broker_keys import BROKER_KEYS
-from penstock.model.config import Config, ConfigError, InvalidValue, Key, parse_properties
-from penstock.model.config_ranges import OffsetReset
-from penstock.model.topic_keys import TOPIC_KEYS
+from levada.model.broker_keys import BROKER_KEYS
+from levada.model.config import Config, ConfigError, InvalidValue, Key, parse_properties
+from levada.model.config_ranges import OffsetReset
+from levada.model.topic_keys import TOPIC_KEYS
 
 TOPIC = {key.name: key for key in TOPIC_KEYS}
 

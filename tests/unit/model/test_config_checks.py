@@ -2,9 +2,9 @@
 
 import pytest
 
-from penstock.model.broker_keys import NODE_KEYS
-from penstock.model.config import Config
-from penstock.model.config_checks import config_fault, connection_overrides
+from levada.model.broker_keys import NODE_KEYS
+from levada.model.config import Config
+from levada.model.config_checks import config_fault, connection_overrides
 
 
 @pytest.mark.parametrize(

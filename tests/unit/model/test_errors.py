@@ -1,6 +1,6 @@
 """Errors and their texts."""
 
-from penstock.model.errors import MAX_TEXT_LENGTH, ErrorCode, InvalidTopic, RecordsRefused
+from levada.model.errors import MAX_TEXT_LENGTH, ErrorCode, InvalidTopic, RecordsRefused
 
 
 def test_the_text_of_an_error_is_what_was_said() -> None:

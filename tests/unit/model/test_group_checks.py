@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from penstock.model.broker_keys import NODE_KEYS
-from penstock.model.config import Config
-from penstock.model.config_checks import config_fault
-from penstock.model.group_checks import group_fault, session_warning
-from penstock.model.group_keys import GROUP_KEYS
+from levada.model.broker_keys import NODE_KEYS
+from levada.model.config import Config
+from levada.model.config_checks import config_fault
+from levada.model.group_checks import group_fault, session_warning
+from levada.model.group_keys import GROUP_KEYS
 
 SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
 WIDE = {"group.consumer.min.session.timeout.ms": "1", "group.consumer.min.heartbeat.interval.ms": "1"}

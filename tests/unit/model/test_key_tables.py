@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.model.broker_keys import BROKER_KEYS, NODE_KEYS, PENSTOCK_KEYS, THROTTLE_KEYS
-from penstock.model.config import Key
-from penstock.model.group_keys import GROUP_KEYS
-from penstock.model.topic_keys import TOPIC_KEYS
+from levada.model.broker_keys import BROKER_KEYS, NODE_KEYS, LEVADA_KEYS, THROTTLE_KEYS
+from levada.model.config import Key
+from levada.model.group_keys import GROUP_KEYS
+from levada.model.topic_keys import TOPIC_KEYS
 
 CONFIGS = Path(__file__).parents[2] / "data" / "configs"
 TABLES = {"broker": BROKER_KEYS, "topic": TOPIC_KEYS, "group": GROUP_KEYS}
@@ -64,4 +64,4 @@ def test_a_name_has_one_definition() -> None:
 
 
 def test_keys_of_our_own_say_so() -> None:
-    assert all(key.name.startswith("penstock.") for key in PENSTOCK_KEYS)
+    assert all(key.name.startswith("levada.") for key in LEVADA_KEYS)

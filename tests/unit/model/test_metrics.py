@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.model.metrics import (
+from levada.model.metrics import (
     BUCKET_COUNT,
     BUCKETS,
     PERCENTILES,

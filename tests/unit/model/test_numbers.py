@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.model.numbers import parse_int32
+from levada.model.numbers import parse_int32
 
 
 @pytest.mark.parametrize(("text", "number"), [("0", 0), ("-1", -1), ("+7", 7), ("007", 7), ("2147483647", 2**31 - 1)])

@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from penstock.model.buffers import Buffer
-from penstock.net.connection import ConnectionSettings, Dispatch, Reply, ServerConnection
-from penstock.net.open_connections import ConnectionLimits, OpenConnections
-from penstock.net.request_memory import UNLIMITED, RequestMemory
-from penstock.world.net import BACKLOG, Net
-from penstock.world.real_async_disk import RealAsyncDisk
-from penstock.world.real_net import RealNet
+from levada.model.buffers import Buffer
+from levada.net.connection import ConnectionSettings, Dispatch, Reply, ServerConnection
+from levada.net.open_connections import ConnectionLimits, OpenConnections
+from levada.net.request_memory import UNLIMITED, RequestMemory
+from levada.world.net import BACKLOG, Net
+from levada.world.real_async_disk import RealAsyncDisk
+from levada.world.real_net import RealNet
 
 SCRATCH = 256
 """Frames above this are large ones."""

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from penstock.model.buffers import Buffer
-from penstock.net.connection import (
+from levada.model.buffers import Buffer
+from levada.net.connection import (
     MAX_REQUESTS_IN_PROGRESS,
     CloseConnection,
     Reply,
     ServerConnection,
 )
-from penstock.world.disk import FileRange
-from penstock.world.real_disk import RealDisk, RealFile
+from levada.world.disk import FileRange
+from levada.world.real_disk import RealDisk, RealFile
 from tests.unit.net.serving import Server, echo, framed, open_fake, read_frame, run_session
 from tests.unit.world.loops import LOOPS, run_on
 

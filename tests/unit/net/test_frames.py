@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from penstock.model.buffers import KEPT_BYTES, SpareBuffer
-from penstock.net.frames import AHEAD, SCRATCH_SIZE, SMALLEST_STEP, FrameReader, InvalidFrame
+from levada.model.buffers import KEPT_BYTES, SpareBuffer
+from levada.net.frames import AHEAD, SCRATCH_SIZE, SMALLEST_STEP, FrameReader, InvalidFrame
 
 LIMIT = 10_000_000
 

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from penstock.model.buffers import LENT_BUFFERS, LENT_BYTES, LentBuffers, has_views
-from penstock.net.channel import Channel
-from penstock.net.connection import Reply, ServerConnection
-from penstock.net.frames import SCRATCH_SIZE
-from penstock.protocol.codec import encode_bytes
-from penstock.protocol.headers import encode_response_header
-from penstock.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
-from penstock.world.disk import FileRange
-from penstock.world.real import run
-from penstock.world.real_disk import RealDisk
-from penstock.world.real_net import RealNet
+from levada.model.buffers import LENT_BUFFERS, LENT_BYTES, LentBuffers, has_views
+from levada.net.channel import Channel
+from levada.net.connection import Reply, ServerConnection
+from levada.net.frames import SCRATCH_SIZE
+from levada.protocol.codec import encode_bytes
+from levada.protocol.headers import encode_response_header
+from levada.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from levada.world.disk import FileRange
+from levada.world.real import run
+from levada.world.real_disk import RealDisk
+from levada.world.real_net import RealNet
 from tests.unit.net.serving import FakeTransport, Server, framed
 
 FETCH_VERSION = 12

@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from penstock.net.connection import Reply, ServerConnection
-from penstock.net.open_connections import ConnectionLimits, canonical_ip
-from penstock.sim import Simulation
+from levada.net.connection import Reply, ServerConnection
+from levada.net.open_connections import ConnectionLimits, canonical_ip
+from levada.sim import Simulation
 from tests.unit.net.serving import Server, echo, framed, open_fake, read_frame
 from tests.unit.world.loops import LOOPS, run_on
 
@@ -121,7 +121,7 @@ def test_a_stop_does_not_wait_for_those_who_wait() -> None:
 
 @pytest.mark.parametrize("loop", LOOPS)
 def test_an_address_has_only_so_many_connections(loop: str, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "penstock.net")
+    caplog.set_level(logging.INFO, "levada.net")
     overrides = {"127.0.0.2": 1, "127.0.0.3": 0}
 
     async def main() -> None:

@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from penstock.net.connection import CloseConnection, Reply, ServerConnection
+from levada.net.connection import CloseConnection, Reply, ServerConnection
 from tests.unit.net.serving import Server, framed
 
 

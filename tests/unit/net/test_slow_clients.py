@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.net.connection import MAX_FINISHED_BYTES, Reply, ServerConnection
-from penstock.net.open_connections import ConnectionLimits
-from penstock.protocol.codec import Piece
-from penstock.world.disk import File, FileRange
-from penstock.world.real_disk import RealDisk
+from levada.net.connection import MAX_FINISHED_BYTES, Reply, ServerConnection
+from levada.net.open_connections import ConnectionLimits
+from levada.protocol.codec import Piece
+from levada.world.disk import File, FileRange
+from levada.world.real_disk import RealDisk
 from tests.unit.net.serving import HIGH_WATER, Server, echo, framed, open_fake, read_frame
 from tests.unit.world.loops import LOOPS, run_on
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.model.config import ConfigError
+from levada.model.config import ConfigError
 from tests.nodes import running_node
 
 APACHE_METADATA_ID = "AAAAAAAAAAAAAAAAAAAAAQ"

@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from penstock.node.cleaning import LogCleaning
-from penstock.node.cleaning_task import Throttle
-from penstock.protocol.declare import NO_UUID
-from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from penstock.records import BatchView, build_batch
-from penstock.storage.cleaning.cleaner import Order
-from penstock.storage.cleaning.task import decode_order
-from penstock.storage.log import Log
-from penstock.storage.producers import Origin
-from penstock.storage.retention import delete_old_segments
-from penstock.world.real_workers import RealWorkers
-from penstock.world.workers import Workers
+from levada.node.cleaning import LogCleaning
+from levada.node.cleaning_task import Throttle
+from levada.protocol.declare import NO_UUID
+from levada.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from levada.records import BatchView, build_batch
+from levada.storage.cleaning.cleaner import Order
+from levada.storage.cleaning.task import decode_order
+from levada.storage.log import Log
+from levada.storage.producers import Origin
+from levada.storage.retention import delete_old_segments
+from levada.world.real_workers import RealWorkers
+from levada.world.workers import Workers
 from tests.nodes import RunningNode, running_node
 
 SETTINGS = {
@@ -137,7 +137,7 @@ def test_each_worker_has_its_share_of_what_is_for_all(tmp_path: Path) -> None:
 def test_a_pass_that_is_under_way_is_begun_again_with_settings_that_change(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "penstock.node.cleaning")
+    caplog.set_level(logging.INFO, "levada.node.cleaning")
 
     async def main() -> None:
         async with cleaning_node(tmp_path, log_cleaner_io_max_bytes_per_second="1") as cleaning:
@@ -159,7 +159,7 @@ def test_a_pass_that_is_under_way_is_begun_again_with_settings_that_change(
 def test_a_stop_in_the_middle_of_a_pass_is_no_change_of_settings(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "penstock.node.cleaning")
+    caplog.set_level(logging.INFO, "levada.node.cleaning")
 
     async def main() -> None:
         async with cleaning_node(tmp_path, log_cleaner_io_max_bytes_per_second="1") as cleaning:

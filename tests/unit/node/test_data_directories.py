@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from penstock.model.config import ConfigError
-from penstock.model.errors import ErrorCode
-from penstock.model.hashes import uuid_to_text
-from penstock.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
-from penstock.records import build_batch
-from penstock.storage.handing_over import MOVED_FILE
+from levada.model.config import ConfigError
+from levada.model.errors import ErrorCode
+from levada.model.hashes import uuid_to_text
+from levada.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from levada.records import build_batch
+from levada.storage.handing_over import MOVED_FILE
 from tests.logs import read_all
 from tests.nodes import RunningNode, running_node
 

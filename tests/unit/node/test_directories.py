@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from penstock.model.hashes import uuid_to_text
-from penstock.node.directories import Found, find_deleted, find_partitions, find_unfinished, superseded
-from penstock.storage.handing_over import MOVED_FILE
-from penstock.storage.log_config import LogConfig
-from penstock.storage.log_directory import LogDirectory
-from penstock.world.real_disk import RealDisk
+from levada.model.hashes import uuid_to_text
+from levada.node.directories import Found, find_deleted, find_partitions, find_unfinished, superseded
+from levada.storage.handing_over import MOVED_FILE
+from levada.storage.log_config import LogConfig
+from levada.storage.log_directory import LogDirectory
+from levada.world.real_disk import RealDisk
 
 UNIQUE = "0123456789abcdef" * 2
 A, B = b"a" * 16, b"b" * 16

@@ -9,15 +9,15 @@ from typing import Any, cast
 
 import pytest
 
-from penstock.metadata.records import NO_LEADER
-from penstock.model.errors import ErrorCode, KafkaStorageError
-from penstock.node.directory_watch import DirectoryWatch
-from penstock.node.disk_usage import DiskUsage
-from penstock.node.membership import Membership
-from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from penstock.protocol.messages.metadata import MetadataRequest
-from penstock.records import build_batch
-from penstock.storage.log_directory import LogDirectory
+from levada.metadata.records import NO_LEADER
+from levada.model.errors import ErrorCode, KafkaStorageError
+from levada.node.directory_watch import DirectoryWatch
+from levada.node.disk_usage import DiskUsage
+from levada.node.membership import Membership
+from levada.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from levada.protocol.messages.metadata import MetadataRequest
+from levada.records import build_batch
+from levada.storage.log_directory import LogDirectory
 from tests.nodes import RunningNode, running_node
 
 PATIENCE_S = 20

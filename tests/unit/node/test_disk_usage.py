@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from penstock.node.disk_usage import CHECK_INTERVAL_MS, DiskUsage
-from penstock.storage.log_config import LogConfig
-from penstock.storage.log_directories import LogDirectories
-from penstock.storage.log_directory import LogDirectory
-from penstock.world.real import RealClock
-from penstock.world.real_disk import RealDisk
+from levada.node.disk_usage import CHECK_INTERVAL_MS, DiskUsage
+from levada.storage.log_config import LogConfig
+from levada.storage.log_directories import LogDirectories
+from levada.storage.log_directory import LogDirectory
+from levada.world.real import RealClock
+from levada.world.real_disk import RealDisk
 
 TOTAL = 1_000
 
@@ -55,7 +55,7 @@ class Watched:
 
 @pytest.fixture(autouse=True)
 def heard(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "penstock.node.disk_usage")
+    caplog.set_level(logging.INFO, "levada.node.disk_usage")
 
 
 def levels(caplog: pytest.LogCaptureFixture) -> list[tuple[int, str]]:

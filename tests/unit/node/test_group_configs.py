@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from penstock.metadata.image import BROKER, GROUP, TOPIC
-from penstock.model.errors import ErrorCode
-from penstock.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from penstock.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from penstock.protocol.messages.find_coordinator import FindCoordinatorRequest
-from penstock.protocol.messages.incremental_alter_configs import (
+from levada.metadata.image import BROKER, GROUP, TOPIC
+from levada.model.errors import ErrorCode
+from levada.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from levada.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from levada.protocol.messages.find_coordinator import FindCoordinatorRequest
+from levada.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from penstock.protocol.messages.list_config_resources import ListConfigResourcesRequest
+from levada.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from tests.nodes import RunningNode, running_node
 
 SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"

@@ -1,8 +1,8 @@
 """What a node says about the limits of its machine."""
 
-from penstock.broker.broker_config import BrokerConfig
-from penstock.node.limits import connection_limits, files_kept_open, open_files_warning
-from penstock.node.settings import node_settings
+from levada.broker.broker_config import BrokerConfig
+from levada.node.limits import connection_limits, files_kept_open, open_files_warning
+from levada.node.settings import node_settings
 
 
 def test_scenario_9_a_limit_below_segments_times_three_is_named_with_the_way_out() -> None:

@@ -10,12 +10,12 @@ from contextlib import asynccontextmanager
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from penstock.model.config import ConfigError
-from penstock.model.metrics import Meter, Reading, Registry, Timer
-from penstock.node import metrics_endpoint
-from penstock.node.metrics_endpoint import MAX_CONNECTIONS, MAX_REQUEST_BYTES, MetricsEndpoint
-from penstock.world.real import run
-from penstock.world.real_net import RealNet
+from levada.model.config import ConfigError
+from levada.model.metrics import Meter, Reading, Registry, Timer
+from levada.node import metrics_endpoint
+from levada.node.metrics_endpoint import MAX_CONNECTIONS, MAX_REQUEST_BYTES, MetricsEndpoint
+from levada.world.real import run
+from levada.world.real_net import RealNet
 
 BYTES_IN = "kafka.server:type=BrokerTopicMetrics,name=BytesInPerSec"
 WAIT_SECONDS = 10
@@ -246,14 +246,14 @@ def test_a_gauge_that_fails_is_logged_and_answered(caplog: pytest.LogCaptureFixt
 
 
 def test_without_the_library_the_port_is_refused_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "penstock.node.prometheus", raising=False)
-    monkeypatch.delattr("penstock.node.prometheus", raising=False)
+    monkeypatch.delitem(sys.modules, "levada.node.prometheus", raising=False)
+    monkeypatch.delattr("levada.node.prometheus", raising=False)
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     endpoint = MetricsEndpoint(Registry(), lambda: True)
-    with pytest.raises(ConfigError, match=r"penstock\[metrics\]"):
+    with pytest.raises(ConfigError, match=r"levada\[metrics\]"):
         run(endpoint.start(RealNet(), "127.0.0.1", 0))
 
 
 def test_a_node_does_not_load_the_library() -> None:
-    code = "import sys, penstock.node, penstock.node.metrics_endpoint; sys.exit('prometheus_client' in sys.modules)"
+    code = "import sys, levada.node, levada.node.metrics_endpoint; sys.exit('prometheus_client' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": ":".join(filter(None, sys.path))}, check=True)

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from penstock.model.config import ConfigError
-from penstock.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from penstock.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from penstock.protocol.messages.init_producer_id import InitProducerIdRequest
-from penstock.protocol.messages.metadata import MetadataRequest
-from penstock.records import build_batch
+from levada.model.config import ConfigError
+from levada.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from levada.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from levada.protocol.messages.init_producer_id import InitProducerIdRequest
+from levada.protocol.messages.metadata import MetadataRequest
+from levada.records import build_batch
 from tests.logs import read_all
 from tests.nodes import RunningNode, running_node
 

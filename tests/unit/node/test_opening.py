@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from penstock.node.opening import Recovery
+from levada.node.opening import Recovery
 
 
 def test_progress_is_reported_after_two_seconds_with_an_estimate(caplog: pytest.LogCaptureFixture) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from penstock.node.removal import Removal
-from penstock.world.real_async_disk import RealAsyncDisk
-from penstock.world.real_disk import RealDisk
+from levada.node.removal import Removal
+from levada.world.real_async_disk import RealAsyncDisk
+from levada.world.real_disk import RealDisk
 
 PATIENCE_S = 10
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from penstock.broker.broker_config import BrokerConfig, log_config
-from penstock.model.config import ConfigError, parse_properties
-from penstock.node.settings import node_settings, parse_listener, without_meaning
+from levada.broker.broker_config import BrokerConfig, log_config
+from levada.model.config import ConfigError, parse_properties
+from levada.node.settings import node_settings, parse_listener, without_meaning
 
 GIVEN = {"listeners": "PLAINTEXT://localhost:9092", "log.dirs": "/data", "node.id": "3"}
 

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import pytest
 
-from penstock.protocol.codec import decode, decode_prefix, encode, encode_bytes
-from penstock.protocol.declare import (
+from levada.protocol.codec import decode, decode_prefix, encode, encode_bytes
+from levada.protocol.declare import (
     IGNORABLE,
     Bool,
     Bytes,
@@ -20,8 +20,8 @@ from penstock.protocol.declare import (
     message,
     struct,
 )
-from penstock.protocol.errors import CannotEncode, MalformedMessage, UnsupportedVersion
-from penstock.world.disk import FileRange
+from levada.protocol.errors import CannotEncode, MalformedMessage, UnsupportedVersion
+from levada.world.disk import FileRange
 
 
 @struct

@@ -2,9 +2,9 @@
 
 import pytest
 
-from penstock.protocol.api import ApiKey
-from penstock.protocol.errors import MalformedMessage
-from penstock.protocol.headers import (
+from levada.protocol.api import ApiKey
+from levada.protocol.errors import MalformedMessage
+from levada.protocol.headers import (
     decode_request_header,
     decode_response_header,
     encode_request_header,

@@ -5,7 +5,7 @@ from types import ModuleType
 import pyarrow as pa
 import pytest
 
-from penstock.records import (
+from levada.records import (
     BatchView,
     Codec,
     CorruptBatch,
@@ -17,9 +17,9 @@ from penstock.records import (
     iter_batches,
     pure,
 )
-from penstock.records.arrow import SCHEMA, decode_arrow, to_record_batch
-from penstock.records.builder import ControlType
-from penstock.records.record import Part, RecordInput
+from levada.records.arrow import SCHEMA, decode_arrow, to_record_batch
+from levada.records.builder import ControlType
+from levada.records.record import Part, RecordInput
 
 RECORDS: list[RecordInput] = [
     (1000, b"key", b"value", ()),

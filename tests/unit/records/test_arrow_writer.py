@@ -6,11 +6,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.records import RecordInput, _writer, pure_writer
-from penstock.records.arrow import PartitionBatches, decode_arrow_partitions
-from penstock.records.arrow_writer import arrow_records
-from penstock.records.batch import BatchView
-from penstock.records.sources import RecordSource
+from levada.records import RecordInput, _writer, pure_writer
+from levada.records.arrow import PartitionBatches, decode_arrow_partitions
+from levada.records.arrow_writer import arrow_records
+from levada.records.batch import BatchView
+from levada.records.sources import RecordSource
 
 TWINS = [pytest.param(_writer, id="compiled"), pytest.param(pure_writer, id="pure")]
 HEADERS = pa.list_(pa.struct([("key", pa.utf8()), ("value", pa.binary())]))

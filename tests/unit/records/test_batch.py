@@ -5,7 +5,7 @@ import struct
 import pytest
 from crc32c import crc32c
 
-from penstock.records import (
+from levada.records import (
     BatchView,
     Codec,
     CorruptBatch,
@@ -21,8 +21,8 @@ from penstock.records import (
     with_log_append_time,
     with_max_timestamp,
 )
-from penstock.records.builder import ControlType
-from penstock.records.record import RecordInput
+from levada.records.builder import ControlType
+from levada.records.record import RecordInput
 
 NOW_MS = 1_700_000_000_000
 RECORDS: list[RecordInput] = [

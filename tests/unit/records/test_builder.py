@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.records import (
+from levada.records import (
     BatchView,
     Codec,
     ControlType,
@@ -13,7 +13,7 @@ from penstock.records import (
     parse_control_record,
     parse_produced,
 )
-from penstock.records.record import RecordInput
+from levada.records.record import RecordInput
 
 NOW_MS = 1_700_000_000_000
 RECORDS: list[RecordInput] = [(NOW_MS + i % 7, b"key-%d" % i, b"value " * i, [("n", b"%d" % i)]) for i in range(50)]

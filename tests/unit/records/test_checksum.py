@@ -5,9 +5,9 @@ import random
 import crc32c as package
 import pytest
 
-from penstock.records import checksum
+from levada.records import checksum
 
-compiled = pytest.importorskip("penstock.records._checksum", reason="not built, or the processor cannot fold")
+compiled = pytest.importorskip("levada.records._checksum", reason="not built, or the processor cannot fold")
 
 BLOCK = 248
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import cramjam
 import pytest
 
-from penstock.records import Codec, CorruptBatch, DecompressedTooLarge, RecordsError, compress, decompress
-from penstock.records.compression import MAX_DECOMPRESSED_BYTES
+from levada.records import Codec, CorruptBatch, DecompressedTooLarge, RecordsError, compress, decompress
+from levada.records.compression import MAX_DECOMPRESSED_BYTES
 
 REAL = [codec for codec in Codec if codec is not Codec.NONE]
 STREAMS = [Codec.GZIP, Codec.LZ4, Codec.ZSTD]
@@ -173,7 +173,7 @@ def bombs() -> dict[str, tuple[Codec, bytes]]:
 
 DEFUSE = """
 import pathlib, resource, sys
-from penstock.records import Codec, DecompressedTooLarge, decompress
+from levada.records import Codec, DecompressedTooLarge, decompress
 codec, data = Codec[sys.argv[1]], pathlib.Path(sys.argv[2]).read_bytes()
 decompress(codec, pathlib.Path(sys.argv[3]).read_bytes(), 1 << 20)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

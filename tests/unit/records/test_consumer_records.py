@@ -8,7 +8,7 @@ from types import ModuleType
 import pyarrow as pa
 import pytest
 
-from penstock.records import (
+from levada.records import (
     BatchView,
     Codec,
     ConsumerRecord,
@@ -20,8 +20,8 @@ from penstock.records import (
     kernel,
     pure,
 )
-from penstock.records.arrow import CONSUMER_SCHEMA, PartitionBatches, decode_arrow_partitions
-from penstock.records.record import Header
+from levada.records.arrow import CONSUMER_SCHEMA, PartitionBatches, decode_arrow_partitions
+from levada.records.record import Header
 
 KERNELS = [pytest.param(_kernel, id="compiled"), pytest.param(pure, id="pure")]
 RECORDS: list[tuple[int, bytes | None, bytes | None, tuple[Header, ...]]] = [

@@ -5,8 +5,8 @@ import sys
 
 WITHOUT_COMPILED = """
 import logging, sys
-sys.modules["penstock.records._kernel"] = None
-sys.modules["penstock.records._writer"] = None
+sys.modules["levada.records._kernel"] = None
+sys.modules["levada.records._writer"] = None
 
 class Seen(logging.Handler):
     lines = []
@@ -14,9 +14,9 @@ class Seen(logging.Handler):
         self.lines.append((record.name, record.levelname, record.getMessage()))
 
 logging.getLogger().addHandler(Seen())
-import penstock.records
-import penstock.records.arrow
-from penstock.records import COMPILED, BatchWriter, Codec, build_batch, kernel, parse_produced, pure, pure_writer, scan
+import levada.records
+import levada.records.arrow
+from levada.records import COMPILED, BatchWriter, Codec, build_batch, kernel, parse_produced, pure, pure_writer, scan
 
 assert not COMPILED
 assert kernel.encode is pure.encode and scan is pure.scan and BatchWriter is pure_writer.BatchWriter
@@ -24,17 +24,17 @@ records = [(1, b"key", b"value", [("header", None)])] * 100
 for codec in Codec:
     view = parse_produced(build_batch(records, codec=codec))
     assert [record.value for record in view.records()] == [b"value"] * 100
-    assert penstock.records.arrow.decode_arrow([view]).num_rows == 100
+    assert levada.records.arrow.decode_arrow([view]).num_rows == 100
 [(name, level, message)] = Seen.lines
-assert (name, level) == ("penstock.records", "WARNING"), (name, level)
+assert (name, level) == ("levada.records", "WARNING"), (name, level)
 assert "kernel" in message and "slower" in message
 print("served")
 """
 
 WITH_COMPILED = """
 import logging, sys
-import penstock.records
-assert penstock.records.COMPILED
+import levada.records
+assert levada.records.COMPILED
 loaded = {name.partition(".")[0] for name in sys.modules}
 assert not loaded & {"pyarrow", "numpy", "asyncio"}, loaded
 print("light")

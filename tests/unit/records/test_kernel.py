@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.records import BatchView, Codec, CorruptBatch, Record, _kernel, build_batch, pure
-from penstock.records.record import Part, RecordInput, Scan
-from penstock.records.varint import encode_varint, encode_varlong
+from levada.records import BatchView, Codec, CorruptBatch, Record, _kernel, build_batch, pure
+from levada.records.record import Part, RecordInput, Scan
+from levada.records.varint import encode_varint, encode_varlong
 
 KERNELS = [pytest.param(_kernel, id="compiled"), pytest.param(pure, id="pure")]
 MAX_INT64 = 2**63 - 1

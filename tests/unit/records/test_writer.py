@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from penstock.model import hashes
-from penstock.records import BatchView, Codec, RecordInput, _writer, build_batch, parse_produced, pure_writer
-from penstock.records.sources import BinarySource, HeaderSource, NumberSource, RecordSource
+from levada.model import hashes
+from levada.records import BatchView, Codec, RecordInput, _writer, build_batch, parse_produced, pure_writer
+from levada.records.sources import BinarySource, HeaderSource, NumberSource, RecordSource
 
 TWINS = [pytest.param(_writer, id="compiled"), pytest.param(pure_writer, id="pure")]
 PRODUCER: dict[str, Any] = {"producer_id": 9, "producer_epoch": 3, "base_sequence": 70, "is_transactional": False}

@@ -3,8 +3,8 @@
 import asyncio
 import sys
 
-from penstock.sim import Simulation
-from penstock.world.world import World
+from levada.sim import Simulation
+from levada.world.world import World
 from tests.unit.echo import EchoClient, EchoServer
 
 HOSTS = ("north", "south", "east")

@@ -6,10 +6,10 @@ from collections import Counter
 
 import pytest
 
-from penstock.sim import Simulation
-from penstock.sim.disk import SimDisk
-from penstock.world.disk import File
-from penstock.world.world import World
+from levada.sim import Simulation
+from levada.sim.disk import SimDisk
+from levada.world.disk import File
+from levada.world.world import World
 
 SEEDS = range(60)
 

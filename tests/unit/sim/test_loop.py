@@ -9,10 +9,10 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 
 import pytest
 
-from penstock.sim import SimDeadlock, SimLivelock, SimTimeout, SimUnhandled
-from penstock.sim import loop as loop_module
-from penstock.sim.closed_doors import LeakAroundDoors
-from penstock.sim.loop import NANOSECONDS, SimLoop
+from levada.sim import SimDeadlock, SimLivelock, SimTimeout, SimUnhandled
+from levada.sim import loop as loop_module
+from levada.sim.closed_doors import LeakAroundDoors
+from levada.sim.loop import NANOSECONDS, SimLoop
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from penstock.sim import Simulation
-from penstock.world.world import World
+from levada.sim import Simulation
+from levada.world.world import World
 from tests.unit.echo import EchoClient, EchoServer
 
 

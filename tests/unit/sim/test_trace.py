@@ -2,7 +2,7 @@
 
 import itertools
 
-from penstock.sim.trace import Trace
+from levada.sim.trace import Trace
 
 
 def digest_of(*events: tuple[int, str, bytes]) -> str:

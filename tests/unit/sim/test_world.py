@@ -8,11 +8,11 @@ from typing import cast
 
 import pytest
 
-from penstock.sim import HostCrashed, HostDied, SimDeadlock, Simulation, SimUnhandled
-from penstock.sim.disk import EPOCH_MS
-from penstock.sim.world import SimWorkers
-from penstock.world.workers import WorkerError
-from penstock.world.world import World
+from levada.sim import HostCrashed, HostDied, SimDeadlock, Simulation, SimUnhandled
+from levada.sim.disk import EPOCH_MS
+from levada.sim.world import SimWorkers
+from levada.world.workers import WorkerError
+from levada.world.world import World
 from tests.unit.echo import EchoClient, EchoServer
 from tests.unit.sim.busy_cluster import run_busy_cluster
 

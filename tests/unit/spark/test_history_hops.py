@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.spark.history.hops import Coordinates, Hop, Source, decode, encode, hops_of, ways
+from levada.spark.history.hops import Coordinates, Hop, Source, decode, encode, hops_of, ways
 
 ONE = Source("orders", 1, 7, 7, 1, (7,), 1_000, 1_000)
 MANY = Source("points", 0, 3, 90, 40, (88, 90), 1_000, 2_000)
@@ -24,7 +24,7 @@ def test_what_others_wrote_under_the_name_is_passed_over(value: bytes) -> None:
     with pytest.raises(ValueError):
         decode(value)
     own = encode(Hop("points", 5, (ONE,)))
-    found = hops_of([("penstock-trace", value), ("penstock-trace", own), ("penstock-trace", None), ("other", own)])
+    found = hops_of([("levada-trace", value), ("levada-trace", own), ("levada-trace", None), ("other", own)])
     assert [hop.name for hop in found] == ["points"]
 
 

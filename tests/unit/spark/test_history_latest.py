@@ -5,8 +5,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from penstock.spark.history import latest
-from penstock.spark.history.latest import Applied, LatestChange, ScatteredKey
+from levada.spark.history import latest
+from levada.spark.history.latest import Applied, LatestChange, ScatteredKey
 
 Row = tuple[int, Any, str | None, bool]
 

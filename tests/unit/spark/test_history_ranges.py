@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from penstock.client.types import TopicPartition
-from penstock.spark.history.ranges import Range, RangeError, TopicRange, check_there, given_offsets, moment_ms
+from levada.client.types import TopicPartition
+from levada.spark.history.ranges import Range, RangeError, TopicRange, check_there, given_offsets, moment_ms
 
 PLACE = TopicPartition("orders", 0)
 

@@ -1,9 +1,9 @@
 """How comparisons and origins read."""
 
-from penstock.spark.history.differences import Difference, Kind, Report
-from penstock.spark.history.origins import Origin, State
-from penstock.spark.history.ranges import Range, TopicRange
-from penstock.spark.history.replay import Replayed
+from levada.spark.history.differences import Difference, Kind, Report
+from levada.spark.history.origins import Origin, State
+from levada.spark.history.ranges import Range, TopicRange
+from levada.spark.history.replay import Replayed
 
 
 def test_a_report_agrees_only_if_nothing_differs() -> None:

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 import yaml
 
-from penstock.spark.pipeline.definition import Definition, load, parse
-from penstock.spark.pipeline.problems import PipelineError
-from penstock.spark.pipeline.rules import rules_of
-from penstock.spark.pipeline.values import with_variables
+from levada.spark.pipeline.definition import Definition, load, parse
+from levada.spark.pipeline.problems import PipelineError
+from levada.spark.pipeline.rules import rules_of
+from levada.spark.pipeline.values import with_variables
 
 WHOLE = """
 bootstrap: localhost:9092

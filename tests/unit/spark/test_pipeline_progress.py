@@ -6,10 +6,10 @@ import time
 
 import pytest
 
-from penstock.spark.pipeline.databases import quoted, quoted_table, safe
-from penstock.spark.pipeline.failure import cause_of
-from penstock.spark.pipeline.progress import Display, QueryProgress, distance, line, progress_of, short
-from penstock.spark.pipeline.sinks.batches import Control, Stopped
+from levada.spark.pipeline.databases import quoted, quoted_table, safe
+from levada.spark.pipeline.failure import cause_of
+from levada.spark.pipeline.progress import Display, QueryProgress, distance, line, progress_of, short
+from levada.spark.pipeline.sinks.batches import Control, Stopped
 
 REPORT = {
     "batchId": 12,
@@ -73,7 +73,7 @@ error occurred. Reason: An exception was raised by the Python Proxy. Return Mess
                    ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
   File "x.py", line 23, in f
     raise PipelineError("no")
-penstock.spark.pipeline.problems.PipelineError: sqlite:///a.db was away
+levada.spark.pipeline.problems.PipelineError: sqlite:///a.db was away
 for 3 s
  SQLSTATE: 39000 SQLSTATE: XXKST
 === Streaming Query ===

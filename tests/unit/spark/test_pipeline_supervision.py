@@ -5,8 +5,8 @@ from typing import Any, cast
 
 import pytest
 
-from penstock.spark.pipeline.running import QueryFailed, supervise
-from penstock.spark.pipeline.sinks.batches import Control
+from levada.spark.pipeline.running import QueryFailed, supervise
+from levada.spark.pipeline.sinks.batches import Control
 
 
 class EndsWhenLookedAt:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from penstock.spark.rows.durations import milliseconds, spoken
-from penstock.spark.rows.problems import RowsError
+from levada.spark.rows.durations import milliseconds, spoken
+from levada.spark.rows.problems import RowsError
 
 
 @pytest.mark.parametrize(

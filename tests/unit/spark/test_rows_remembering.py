@@ -4,7 +4,7 @@ import random
 
 import numpy as np
 
-from penstock.spark.rows.remembering import EXEMPT, SEEN, forget, repeats
+from levada.spark.rows.remembering import EXEMPT, SEEN, forget, repeats
 
 
 def rows(*given: tuple[int, int, int]) -> np.ndarray:

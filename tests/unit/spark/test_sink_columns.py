@@ -19,8 +19,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from penstock.spark.options import OptionError
-from penstock.spark.sink.columns import RowRefused, check_columns, rows_by_topic
+from levada.spark.options import OptionError
+from levada.spark.sink.columns import RowRefused, check_columns, rows_by_topic
 
 HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 HEADERS = ArrayType(HEADER)

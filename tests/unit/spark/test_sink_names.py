@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.model.hashes import coordinator_partition
-from penstock.spark.sink.names import WriteName
+from levada.model.hashes import coordinator_partition
+from levada.spark.sink.names import WriteName
 
 COUNT = 50
 

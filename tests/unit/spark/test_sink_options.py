@@ -4,8 +4,8 @@ import pickle
 
 import pytest
 
-from penstock.spark.options import OptionError
-from penstock.spark.sink.options import Delivery, SinkOptions, Version, read_options
+from levada.spark.options import OptionError
+from levada.spark.sink.options import Delivery, SinkOptions, Version, read_options
 
 BROKERS = {"kafka.bootstrap.servers": "localhost:9092"}
 

@@ -6,11 +6,11 @@ import pickle
 import pytest
 from pyspark.sql.types import StringType, StructField, StructType
 
-from penstock.spark.options import OptionError
-from penstock.spark.sink.names import WriteName
-from penstock.spark.sink.options import Delivery
-from penstock.spark.sink.report import TaskReport
-from penstock.spark.sink.writers import TopicStreamWriter, TopicWriter
+from levada.spark.options import OptionError
+from levada.spark.sink.names import WriteName
+from levada.spark.sink.options import Delivery
+from levada.spark.sink.report import TaskReport
+from levada.spark.sink.writers import TopicStreamWriter, TopicWriter
 
 OPTIONS = {"kafka.bootstrap.servers": "nobody.invalid:1", "topic": "orders"}
 SCHEMA = StructType([StructField("value", StringType())])
@@ -52,7 +52,7 @@ def test_nothing_to_commit_asks_no_broker() -> None:
 def test_brokers_that_can_do_less_are_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
     stream = TopicStreamWriter(OPTIONS, SCHEMA)
     report = TaskReport(WriteName.of_query("warned"), Delivery.AT_LEAST_ONCE, rows=1)
-    with caplog.at_level(logging.WARNING, "penstock.spark"):
+    with caplog.at_level(logging.WARNING, "levada.spark"):
         stream.commit([report], 0)
         stream.commit([report], 1)
     (message,) = caplog.messages

@@ -6,11 +6,11 @@ import logging
 
 import pytest
 
-from penstock.client.types import TopicPartition
-from penstock.spark.source.admission import is_too_little, limited
-from penstock.spark.source.loss import DataLoss, Layout, begin, report, resume, within_log
-from penstock.spark.source.offsets import NOT_STARTED, Progress, parse_progress
-from penstock.spark.source.ranges import OffsetRange, ranges_between, split
+from levada.client.types import TopicPartition
+from levada.spark.source.admission import is_too_little, limited
+from levada.spark.source.loss import DataLoss, Layout, begin, report, resume, within_log
+from levada.spark.source.offsets import NOT_STARTED, Progress, parse_progress
+from levada.spark.source.ranges import OffsetRange, ranges_between, split
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 
@@ -23,8 +23,8 @@ def test_equal_progress_is_the_same_text_whatever_its_order() -> None:
 
 
 def test_progress_in_the_checkpoint_keeps_its_form() -> None:
-    progress = Progress("penstock-spark-1", {TopicPartition("orders", 1): 7, TopicPartition("orders", 0): 5})
-    assert progress.to_json() == {"~group": "penstock-spark-1", "orders": {"0": 5, "1": 7}}
+    progress = Progress("levada-spark-1", {TopicPartition("orders", 1): 7, TopicPartition("orders", 0): 5})
+    assert progress.to_json() == {"~group": "levada-spark-1", "orders": {"0": 5, "1": 7}}
     assert parse_progress(NOT_STARTED) is None
 
 

@@ -19,10 +19,10 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from penstock.client.types import TopicPartition
-from penstock.spark.source.batch import TopicReader
-from penstock.spark.source.pushdown import narrowing
-from penstock.spark.source.ranges import OffsetRange
+from levada.client.types import TopicPartition
+from levada.spark.source.batch import TopicReader
+from levada.spark.source.pushdown import narrowing
+from levada.spark.source.ranges import OffsetRange
 
 RANGES = [OffsetRange("a", 0, 0, 10), OffsetRange("a", 1, 5, 15), OffsetRange("bb", 0, 0, 3)]
 

@@ -5,11 +5,11 @@ import re
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
-from penstock.client.types import TopicPartition
-from penstock.spark.options import OptionError
-from penstock.spark.source.bounds import EARLIEST, LATEST, AtOffsets, AtPlace, AtTime, AtTimes, check_covers, questions
-from penstock.spark.source.settings import Names, Partitions, Pattern, batch_settings, includes_headers, stream_settings
-from penstock.spark.source.stream import TopicStreamReader
+from levada.client.types import TopicPartition
+from levada.spark.options import OptionError
+from levada.spark.source.bounds import EARLIEST, LATEST, AtOffsets, AtPlace, AtTime, AtTimes, check_covers, questions
+from levada.spark.source.settings import Names, Partitions, Pattern, batch_settings, includes_headers, stream_settings
+from levada.spark.source.stream import TopicStreamReader
 
 BASE = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "orders"}
 NO_SELECTION = {"kafka.bootstrap.servers": "localhost:9092"}
@@ -29,7 +29,7 @@ def test_defaults_are_safe() -> None:
     assert not read.includes_headers
     assert (read.min_partitions, read.max_records_per_partition) == (None, None)
     stream = stream_settings(BASE)
-    assert (stream.group_id, stream.group_id_prefix) == (None, "penstock-spark")
+    assert (stream.group_id, stream.group_id_prefix) == (None, "levada-spark")
     assert stream.max_trigger_delay_ms == 15 * 60_000
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.storage.retention import apply_retention
+from levada.storage.retention import apply_retention
 from tests.logs import T0
 from tests.unit.storage.test_cleaning import CONFIG, Compacted
 

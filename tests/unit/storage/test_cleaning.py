@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from penstock.records import BatchView, CorruptBatch, build_batch
-from penstock.storage.cleaning.cleaner import READ_BYTES, Cleaned, Cleaner, Order, Pause, order_for
-from penstock.storage.cleaning.dirty import DirtyPart, dirty_part
-from penstock.storage.cleaning.swapping import Swap
-from penstock.storage.cleaning.task import Faulty, Hindered, clean, decode_cleaned, encode_order
-from penstock.storage.log import Log
-from penstock.storage.log_config import LogConfig
-from penstock.storage.open_files import OpenFiles
-from penstock.storage.producers import Origin
-from penstock.storage.retention import apply_retention
-from penstock.world.real_disk import RealDisk
+from levada.records import BatchView, CorruptBatch, build_batch
+from levada.storage.cleaning.cleaner import READ_BYTES, Cleaned, Cleaner, Order, Pause, order_for
+from levada.storage.cleaning.dirty import DirtyPart, dirty_part
+from levada.storage.cleaning.swapping import Swap
+from levada.storage.cleaning.task import Faulty, Hindered, clean, decode_cleaned, encode_order
+from levada.storage.log import Log
+from levada.storage.log_config import LogConfig
+from levada.storage.open_files import OpenFiles
+from levada.storage.producers import Origin
+from levada.storage.retention import apply_retention
+from levada.world.real_disk import RealDisk
 from tests.logs import T0, CountingDisk, batches_from, end_transaction, opened
 
 CONFIG = LogConfig(segment_bytes=10_000, index_interval_bytes=100, max_index_bytes=2_400, is_compacted=True)

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.model.errors import OffsetOutOfRange
-from penstock.storage.leader_epochs import EpochStart, LeaderEpochs
-from penstock.storage.log import Log
-from penstock.storage.retention import delete_old_segments
-from penstock.world.real_disk import RealDisk
+from levada.model.errors import OffsetOutOfRange
+from levada.storage.leader_epochs import EpochStart, LeaderEpochs
+from levada.storage.log import Log
+from levada.storage.retention import delete_old_segments
+from levada.world.real_disk import RealDisk
 from tests.logs import T0, append, check_indexes, clean, end_transaction, killed, opened, read_all, values_of
 
 

@@ -7,12 +7,12 @@ from typing import TypeAlias
 
 import pytest
 
-from penstock.cli.main import main
-from penstock.records import Codec, ControlType, build_batch, end_transaction_marker
-from penstock.storage.dump import Dump, DumpOptions
-from penstock.storage.dump_batches import WINDOW_BYTES
-from penstock.storage.dump_log import LogOptions, java_text
-from penstock.world.real_disk import RealDisk, RealFile
+from levada.cli.main import main
+from levada.records import Codec, ControlType, build_batch, end_transaction_marker
+from levada.storage.dump import Dump, DumpOptions
+from levada.storage.dump_batches import WINDOW_BYTES
+from levada.storage.dump_log import LogOptions, java_text
+from levada.world.real_disk import RealDisk, RealFile
 
 NOW_MS = 1_700_000_000_000
 COUNT_AT = 57
@@ -100,7 +100,7 @@ def test_the_offsets_decoder_spells_out_what_it_knows_and_names_what_it_does_not
 def test_the_offsets_decoder_needs_keys(dump_log: DumpLog) -> None:
     _, errors, code = dump_log(build_batch([(NOW_MS, None, b"v", ())]), "--offsets-decoder")
     name = "00000000000000000000.log"
-    assert errors == [f"penstock: {name}: the record at offset 0 has no key, which the decoder needs"]
+    assert errors == [f"levada: {name}: the record at offset 0 has no key, which the decoder needs"]
     assert code == 1
 
 
@@ -172,7 +172,7 @@ def test_zeros_after_the_last_batch_end_the_dump(dump_log: DumpLog) -> None:
     lines, errors, code = dump_log(batch() + bytes(100))
     assert len(lines) == 1
     found = "Found record size 0 smaller than minimum record overhead (14) in file 00000000000000000000.log."
-    assert errors == [f"penstock: 00000000000000000000.log: {found}"]
+    assert errors == [f"levada: 00000000000000000000.log: {found}"]
     assert code == 1
 
 
@@ -223,7 +223,7 @@ def test_a_wrong_count_is_an_error(dump_log: DumpLog, codec: Codec, count: int) 
 def test_what_is_no_batch_is_one_line(dump_log: DumpLog, at: int, replacement: bytes, error: str) -> None:
     data = batch()
     _, errors, code = dump_log(data[:at] + replacement + data[at + len(replacement) :])
-    assert errors == [f"penstock: 00000000000000000000.log: {error}"]
+    assert errors == [f"levada: 00000000000000000000.log: {error}"]
     assert code == 1
 
 
@@ -232,9 +232,9 @@ def test_a_batch_shorter_than_its_header_has_no_records(dump_log: DumpLog) -> No
     lines, errors, code = dump_log(short + bytes(29), "--deep-iteration")
     assert "size: 32 magic: 2" in lines[0]
     assert lines[0].endswith("isvalid: false")
-    assert errors == ["penstock: 00000000000000000000.log: batch at position 0 is smaller than a header"]
+    assert errors == ["levada: 00000000000000000000.log: batch at position 0 is smaller than a header"]
     assert code == 1
-    assert dump_log(short)[1] == ["penstock: 00000000000000000000.log: the file ends within the header at position 0"]
+    assert dump_log(short)[1] == ["levada: 00000000000000000000.log: the file ends within the header at position 0"]
 
 
 @pytest.mark.parametrize("key", [None, b"a", struct.pack(">hh", -1, 0), struct.pack(">hh", 0, 1)])

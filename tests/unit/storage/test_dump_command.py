@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.main import main
-from penstock.records import build_batch
+from levada.cli.main import main
+from levada.records import build_batch
 
 OFFSET_CHECKPOINT = b"0\n2\nmy-topic 0 1234\nother 11 99\n"
 
@@ -39,7 +39,7 @@ def test_wrong_usage_exits_with_2(flags: list[str], capsys: pytest.CaptureFixtur
         main(["dump-log", *flags])
     assert stopped.value.code == 2
     complaint = capsys.readouterr().err
-    assert complaint.endswith("(see penstock dump-log --help)\n")
+    assert complaint.endswith("(see levada dump-log --help)\n")
     assert complaint.count("\n") == 1
 
 
@@ -57,7 +57,7 @@ def test_other_decoders_are_refused(
     flags: list[str], refusal: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["dump-log", "--files", log_in(tmp_path), *flags]) == 1
-    assert capsys.readouterr() == ("", f"penstock: {refusal}\n")
+    assert capsys.readouterr() == ("", f"levada: {refusal}\n")
 
 
 def test_a_file_that_cannot_be_read_does_not_hide_the_others(
@@ -70,11 +70,11 @@ def test_a_file_that_cannot_be_read_does_not_hide_the_others(
     assert main(["dump-log", "--files", ",".join([*bad, good, ""])]) == 1
     printed = capsys.readouterr()
     assert printed.err.splitlines() == [
-        f"penstock: cannot read {bad[0]}: No such file or directory",
-        f"penstock: cannot read {bad[1]}: Is a directory",
+        f"levada: cannot read {bad[0]}: No such file or directory",
+        f"levada: cannot read {bad[1]}: Is a directory",
         f"Ignoring unknown file {bad[2]}",
         f"Ignoring unknown file {bad[3]}",
-        f"penstock: {bad[4]}: its name does not begin with an offset",
+        f"levada: {bad[4]}: its name does not begin with an offset",
     ]
     lines = printed.out.splitlines()
     assert [line for line in lines if line.startswith("Dumping ")] == [f"Dumping {path}" for path in (*bad, good)]
@@ -142,12 +142,12 @@ def test_a_damaged_text_file_is_one_line(
     assert main(["dump-log", "--files", path]) == 1
     errors = capsys.readouterr().err.splitlines()
     assert len(errors) == 1
-    assert errors[0].startswith(f"penstock: {path}: ")
+    assert errors[0].startswith(f"levada: {path}: ")
 
 
 def test_a_log_is_dumped_in_any_locale_and_into_a_closed_pipe(tmp_path: Path) -> None:
     path = write(tmp_path / "00000000000000000000.log", build_batch([(1, "größe".encode(), b"v", ())] * 20_000))
-    command = [sys.executable, "-m", "penstock", "dump-log", "--files", path, "--print-data-log"]
+    command = [sys.executable, "-m", "levada", "dump-log", "--files", path, "--print-data-log"]
     environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
     result = subprocess.run(command, env=environment, capture_output=True, check=False)
     assert (result.returncode, result.stderr) == (0, b"")

@@ -6,9 +6,9 @@ from typing import TypeAlias
 
 import pytest
 
-from penstock.cli.main import main
-from penstock.records import Codec, build_batch
-from penstock.storage.formats import (
+from levada.cli.main import main
+from levada.records import Codec, build_batch
+from levada.storage.formats import (
     OFFSET_ENTRY,
     TIME_ENTRY,
     AbortedTransaction,
@@ -98,7 +98,7 @@ def test_an_entry_that_points_at_no_batch_is_one_line(dump_file: DumpFile, posit
     lines, errors, code = dump_file("index", offsets((1, 0), (3, position), (5, 2 * SIZE)))
     assert lines == ["offset: 1001 position: 0"]
     assert len(errors) == code == 1
-    assert errors[0].startswith(f"penstock: {NAME}.index: ")
+    assert errors[0].startswith(f"levada: {NAME}.index: ")
 
 
 def test_a_batch_must_not_exceed_the_largest_message(dump_file: DumpFile) -> None:
@@ -126,7 +126,7 @@ def test_a_batch_must_not_exceed_the_largest_message(dump_file: DumpFile) -> Non
 def test_an_insane_index_is_said_to_be_so(dump_file: DumpFile, data: bytes, error: str) -> None:
     lines, errors, code = dump_file("index", data, "--index-sanity-check")
     assert lines == []
-    assert errors == [f"penstock: {NAME}.index: " + error.replace("INDEX", f"{NAME}.index")]
+    assert errors == [f"levada: {NAME}.index: " + error.replace("INDEX", f"{NAME}.index")]
     assert code == 1
 
 
@@ -134,12 +134,12 @@ def test_an_index_needs_its_log(dump_file: DumpFile) -> None:
     for suffix in ("index", "timeindex"):
         lines, errors, code = dump_file(suffix, b"", log=None, index=b"")
         assert (lines, code) == ([], 1)
-        assert errors == [f"penstock: cannot read {NAME}.log: No such file or directory"]
+        assert errors == [f"levada: cannot read {NAME}.log: No such file or directory"]
 
 
 def test_a_time_index_needs_its_index_and_does_not_make_one(dump_file: DumpFile, tmp_path: Path) -> None:
     _, errors, code = dump_file("timeindex", times((NEWEST_MS, 3)))
-    assert errors == [f"penstock: cannot read {NAME}.index: No such file or directory"]
+    assert errors == [f"levada: cannot read {NAME}.index: No such file or directory"]
     assert code == 1
     assert not (tmp_path / f"{NAME}.index").exists()
 
@@ -208,7 +208,7 @@ def test_faults_of_a_time_index_are_reported(dump_file: DumpFile, flags: list[st
 def test_an_insane_time_index_is_said_to_be_so(dump_file: DumpFile, data: bytes, error: str) -> None:
     lines, errors, code = dump_file("timeindex", data, "--index-sanity-check", index=b"")
     assert lines == []
-    assert errors == [f"penstock: {NAME}.timeindex: " + error.replace("INDEX", f"{NAME}.timeindex")]
+    assert errors == [f"levada: {NAME}.timeindex: " + error.replace("INDEX", f"{NAME}.timeindex")]
     assert code == 1
     passed: Printed = ([f"{NAME}.timeindex passed sanity check."], [], 0)
     assert dump_file("timeindex", times((NEWEST_MS, 3)), "--index-sanity-check", index=b"") == passed
@@ -220,9 +220,9 @@ def test_a_transaction_index_shows_what_was_aborted(dump_file: DumpFile) -> None
     lines = ["version: 0 producerId: 1 firstOffset: 2 lastOffset: 3 lastStableOffset: 4"]
     assert dump_file("txnindex", data) == (lines, [], 0)
     assert dump_file("txnindex", b"") == ([], [], 0)
-    torn = [f"penstock: {NAME}.txnindex: 3 bytes after the last whole entry"]
+    torn = [f"levada: {NAME}.txnindex: 3 bytes after the last whole entry"]
     assert dump_file("txnindex", data + b"abc") == (lines, torn, 1)
-    unknown = [f"penstock: {NAME}.txnindex: an aborted transaction of version 1"]
+    unknown = [f"levada: {NAME}.txnindex: an aborted transaction of version 1"]
     assert dump_file("txnindex", b"\0\1" + data[2:]) == ([], unknown, 1)
 
 

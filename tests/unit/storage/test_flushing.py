@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.model.errors import KafkaStorageError
-from penstock.storage.log_config import LogConfig
-from penstock.storage.producers import Origin
+from levada.model.errors import KafkaStorageError
+from levada.storage.log_config import LogConfig
+from levada.storage.producers import Origin
 from tests.logs import SMALL, T0, CountingDisk, append, batch, clean, opened
 
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.storage.formats import OFFSET_ENTRY, TIME_ENTRY
-from penstock.storage.indexes import OffsetIndex, OffsetPosition, TimeIndex, TimestampOffset
-from penstock.storage.log_config import LogConfig
-from penstock.storage.open_files import OpenFiles
-from penstock.storage.segment import Segment
+from levada.storage.formats import OFFSET_ENTRY, TIME_ENTRY
+from levada.storage.indexes import OffsetIndex, OffsetPosition, TimeIndex, TimestampOffset
+from levada.storage.log_config import LogConfig
+from levada.storage.open_files import OpenFiles
+from levada.storage.segment import Segment
 from tests.logs import SMALL, T0, CountingDisk, append, batch, check_indexes, clean, opened, read_all, values_of
 
 BIG = 1 << 20

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.storage.loading import settle_leftovers
-from penstock.storage.log import Log
-from penstock.world.real_disk import RealDisk
+from levada.storage.loading import settle_leftovers
+from levada.storage.log import Log
+from levada.world.real_disk import RealDisk
 from tests.logs import SMALL, append, check_indexes, clean, killed, opened, read_all
 
 SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")

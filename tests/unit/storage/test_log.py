@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.model.buffers import Buffer
-from penstock.model.errors import KafkaStorageError, OffsetOutOfRange, RecordListTooLarge
-from penstock.storage.formats import ABORTED_TRANSACTION
-from penstock.storage.log import Log
-from penstock.world.real_disk import RealDisk, RealFile
+from levada.model.buffers import Buffer
+from levada.model.errors import KafkaStorageError, OffsetOutOfRange, RecordListTooLarge
+from levada.storage.formats import ABORTED_TRANSACTION
+from levada.storage.log import Log
+from levada.world.real_disk import RealDisk, RealFile
 from tests.logs import (
     T0,
     append,

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.model.errors import KafkaError
-from penstock.records import BatchView
-from penstock.storage.log import Log
-from penstock.storage.log_config import LogConfig
-from penstock.storage.producers import TransactionEnd
+from levada.model.errors import KafkaError
+from levada.records import BatchView
+from levada.storage.log import Log
+from levada.storage.log_config import LogConfig
+from levada.storage.producers import TransactionEnd
 from tests.logs import T0, append, clean, opened
 
 PRODUCERS = range(100, 120)

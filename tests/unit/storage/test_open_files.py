@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.records import iter_batches
-from penstock.storage.log_config import LogConfig
-from penstock.storage.open_files import OpenFiles
-from penstock.storage.retention import delete_old_segments
-from penstock.world.real_disk import RealDisk
+from levada.records import iter_batches
+from levada.storage.log_config import LogConfig
+from levada.storage.open_files import OpenFiles
+from levada.storage.retention import delete_old_segments
+from levada.world.real_disk import RealDisk
 from tests.logs import T0, CountingDisk, append, opened, read_all
 
 LIMIT = 8

@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from penstock.model.errors import (
+from levada.model.errors import (
     DuplicateSequenceNumber,
     InvalidProducerEpoch,
     InvalidTxnState,
     OutOfOrderSequenceNumber,
     TransactionCoordinatorFenced,
 )
-from penstock.storage.loading import LogState
-from penstock.storage.log import Log
-from penstock.storage.log_config import LogConfig
-from penstock.storage.producers import AppendedBatch, EndMarker, Origin, Producer, Producers, java_order
+from levada.storage.loading import LogState
+from levada.storage.log import Log
+from levada.storage.log_config import LogConfig
+from levada.storage.producers import AppendedBatch, EndMarker, Origin, Producer, Producers, java_order
 from tests.logs import SMALL, T0, append, batch, clean, end_transaction, killed, marker, opened, values_of
 
 LAST = 2**31 - 1

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from penstock.model.buffers import Buffer
-from penstock.model.errors import OffsetOutOfRange
-from penstock.records import extents
-from penstock.storage.log import Log
-from penstock.storage.log_config import LogConfig
-from penstock.storage.open_files import READ_WINDOWS, OpenFiles
-from penstock.storage.read_window import cut_from
-from penstock.storage.segment import LONG_READ_BYTES
-from penstock.world.real_disk import RealDisk, RealFile
+from levada.model.buffers import Buffer
+from levada.model.errors import OffsetOutOfRange
+from levada.records import extents
+from levada.storage.log import Log
+from levada.storage.log_config import LogConfig
+from levada.storage.open_files import READ_WINDOWS, OpenFiles
+from levada.storage.read_window import cut_from
+from levada.storage.segment import LONG_READ_BYTES
+from levada.world.real_disk import RealDisk, RealFile
 from tests.logs import T0, CountingDisk, append, opened
 
 CONFIG = LogConfig(segment_bytes=20_000, index_interval_bytes=300, max_index_bytes=100_000)

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.records import build_batch
-from penstock.storage.loading import LogState, open_log
-from penstock.world.real_disk import RealDisk
+from levada.records import build_batch
+from levada.storage.loading import LogState, open_log
+from levada.world.real_disk import RealDisk
 from tests.logs import SMALL, T0, values_of
 
 

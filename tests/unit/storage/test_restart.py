@@ -7,21 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from penstock.storage.checkpoint import read_offsets, write_offsets
-from penstock.storage.formats import CorruptFile
-from penstock.storage.loading import LogState, open_log
-from penstock.storage.log import Log
-from penstock.storage.log_config import LogConfig
-from penstock.storage.log_directory import (
+from levada.storage.checkpoint import read_offsets, write_offsets
+from levada.storage.formats import CorruptFile
+from levada.storage.loading import LogState, open_log
+from levada.storage.log import Log
+from levada.storage.log_config import LogConfig
+from levada.storage.log_directory import (
     CLEAN_SHUTDOWN,
     HIGH_WATERMARKS,
     RECOVERY_POINTS,
     START_OFFSETS,
     LogDirectory,
 )
-from penstock.storage.recovery_task import decode_cuts, encode_task, recover
-from penstock.storage.retention import delete_old_segments
-from penstock.world.real_disk import RealDisk
+from levada.storage.recovery_task import decode_cuts, encode_task, recover
+from levada.storage.retention import delete_old_segments
+from levada.world.real_disk import RealDisk
 from tests.logs import (
     SMALL,
     T0,

@@ -5,25 +5,25 @@ from pathlib import Path
 
 import pytest
 
-from penstock.broker.broker_config import retention_ms
-from penstock.broker.flushing import Flushing
-from penstock.broker.replicas import Replicas
-from penstock.model.broker_keys import BROKER_KEYS
-from penstock.model.config import Config
-from penstock.model.metrics import Timer
-from penstock.node.settings import node_settings
-from penstock.node.upkeep import Intervals, Upkeep
-from penstock.records import BatchView, build_batch
-from penstock.storage.loading import LogState, open_log
-from penstock.storage.log import Log
-from penstock.storage.log_config import LogConfig
-from penstock.storage.log_directories import LogDirectories
-from penstock.storage.log_directory import LogDirectory
-from penstock.storage.producers import Origin
-from penstock.storage.retention import apply_retention
-from penstock.world.real_async_disk import RealAsyncDisk
-from penstock.world.real_disk import RealDisk
-from penstock.world.world import World
+from levada.broker.broker_config import retention_ms
+from levada.broker.flushing import Flushing
+from levada.broker.replicas import Replicas
+from levada.model.broker_keys import BROKER_KEYS
+from levada.model.config import Config
+from levada.model.metrics import Timer
+from levada.node.settings import node_settings
+from levada.node.upkeep import Intervals, Upkeep
+from levada.records import BatchView, build_batch
+from levada.storage.loading import LogState, open_log
+from levada.storage.log import Log
+from levada.storage.log_config import LogConfig
+from levada.storage.log_directories import LogDirectories
+from levada.storage.log_directory import LogDirectory
+from levada.storage.producers import Origin
+from levada.storage.retention import apply_retention
+from levada.world.real_async_disk import RealAsyncDisk
+from levada.world.real_disk import RealDisk
+from levada.world.world import World
 
 T0 = 1_700_000_000_000
 HOUR_MS = 3_600_000

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from penstock.broker.broker_config import BrokerConfig, log_config
-from penstock.model.broker_keys import NODE_KEYS
-from penstock.model.config import Config
-from penstock.model.errors import KafkaStorageError
-from penstock.storage.loading import LogState
-from penstock.storage.log import Log
-from penstock.storage.log_config import LogConfig
-from penstock.storage.log_directory import LogDirectory
-from penstock.storage.retention import apply_retention, expire, retire
-from penstock.world.real_disk import RealDisk
+from levada.broker.broker_config import BrokerConfig, log_config
+from levada.model.broker_keys import NODE_KEYS
+from levada.model.config import Config
+from levada.model.errors import KafkaStorageError
+from levada.storage.loading import LogState
+from levada.storage.log import Log
+from levada.storage.log_config import LogConfig
+from levada.storage.log_directory import LogDirectory
+from levada.storage.retention import apply_retention, expire, retire
+from levada.world.real_disk import RealDisk
 from tests.logs import T0, append, batch, clean, killed, opened, values_of
 
 HOUR_MS = 3_600_000
@@ -125,7 +125,7 @@ def test_the_log_says_what_went_and_why(tmp_path: Path, caplog: pytest.LogCaptur
     modified_ms = [segment.file.modified_ms() for segment in log.segments]
     log.raise_start(1)
     apply_retention(log, T0 + 2 * HOUR_MS + 1)
-    lines = [one.getMessage() for one in caplog.records if one.name == "penstock.storage.retention"]
+    lines = [one.getMessage() for one in caplog.records if one.name == "levada.storage.retention"]
     why = (
         (T0, "log start offset 1 breached"),
         (T0 + 1, f"retention size {3 * BATCH_BYTES} bytes breached"),

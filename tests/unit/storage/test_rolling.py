@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.storage.log import Log
-from penstock.storage.log_config import LogConfig
-from penstock.storage.segment import MAX_RELATIVE_OFFSET
+from levada.storage.log import Log
+from levada.storage.log_config import LogConfig
+from levada.storage.segment import MAX_RELATIVE_OFFSET
 from tests.logs import SMALL, T0, append, batch, check_indexes, clean, killed, opened, values_of
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from crc32c import crc32c
 
-from penstock.model.errors import (
+from levada.model.errors import (
     CorruptMessage,
     ErrorCode,
     InvalidRecord,
@@ -15,11 +15,11 @@ from penstock.model.errors import (
     RecordsRefused,
     UnsupportedCompressionType,
 )
-from penstock.records import BatchView, Codec, build_batch, compress, with_log_append_time
-from penstock.records.record import RecordInput
-from penstock.records.varint import encode_varint, encode_varlong
-from penstock.storage.log_config import LogConfig
-from penstock.storage.validation import MAX_LISTED, validate
+from levada.records import BatchView, Codec, build_batch, compress, with_log_append_time
+from levada.records.record import RecordInput
+from levada.records.varint import encode_varint, encode_varlong
+from levada.storage.log_config import LogConfig
+from levada.storage.validation import MAX_LISTED, validate
 
 NOW_MS = 1_700_000_000_000
 HOUR_MS = 3_600_000

@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any
 
-from penstock.coordination.shard import Shard
-from penstock.model.errors import CoordinatorLoadInProgress, ErrorCode, KafkaError
-from penstock.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from penstock.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from penstock.transactions import (
+from levada.coordination.shard import Shard
+from levada.model.errors import CoordinatorLoadInProgress, ErrorCode, KafkaError
+from levada.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from levada.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from levada.transactions import (
     MARKERS,
     GroupMember,
     GroupOutcome,
@@ -18,7 +18,7 @@ from penstock.transactions import (
     TransactionMachine,
     TransactionSettings,
 )
-from penstock.transactions.transaction import TopicPartition
+from levada.transactions.transaction import TopicPartition
 from tests.unit.transactions.journals import MemoryJournal
 
 ID = "t"

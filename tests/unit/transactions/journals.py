@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from penstock.coordination.decision import Record
-from penstock.model.errors import KafkaError
-from penstock.transactions.records import TransactionLogValue, decode, encode
+from levada.coordination.decision import Record
+from levada.model.errors import KafkaError
+from levada.transactions.records import TransactionLogValue, decode, encode
 
 
 def value_of(record: Record | None) -> TransactionLogValue:

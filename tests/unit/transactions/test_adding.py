@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock.model.errors import CoordinatorNotAvailable, ErrorCode
-from penstock.transactions import State
+from levada.model.errors import CoordinatorNotAvailable, ErrorCode
+from levada.transactions import State
 from tests.unit.transactions.harness import BUMPING, FROM_BROKERS, ID, A, B, Coordinator
 
 

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from penstock.model.errors import ErrorCode
-from penstock.transactions import GroupMember
+from levada.model.errors import ErrorCode
+from levada.transactions import GroupMember
 from tests.unit.transactions.harness import ID, A, B, Coordinator
 
 NAMES = ["", ID, "u", "ß" * 200]

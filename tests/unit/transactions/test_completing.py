@@ -1,9 +1,9 @@
 """Transactions whose markers are all written, several at once."""
 
-from penstock.model.errors import MessageTooLarge
-from penstock.transactions import MarkerWork, State, Transaction
-from penstock.transactions.machine import COMPLETION_RETRY_MS
-from penstock.transactions.records import NO_EPOCH
+from levada.model.errors import MessageTooLarge
+from levada.transactions import MarkerWork, State, Transaction
+from levada.transactions.machine import COMPLETION_RETRY_MS
+from levada.transactions.records import NO_EPOCH
 from tests.unit.transactions.harness import FROM_BROKERS, Coordinator
 
 NAMES = ("x", "y", "z")

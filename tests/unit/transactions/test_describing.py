@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock.model.errors import ErrorCode
-from penstock.protocol.messages.describe_transactions import TransactionState
+from levada.model.errors import ErrorCode
+from levada.protocol.messages.describe_transactions import TransactionState
 from tests.unit.transactions.harness import ID, TIMEOUT_MS, A, B, Coordinator
 
 

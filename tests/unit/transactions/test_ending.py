@@ -2,10 +2,10 @@
 
 import pytest
 
-from penstock.model.errors import CoordinatorNotAvailable, ErrorCode, NotCoordinator
-from penstock.transactions import MARKERS, Marker, MarkerWork, State
-from penstock.transactions.machine import COMPLETION_RETRY_MS
-from penstock.transactions.transaction import MAX_CLIENT_EPOCH, MAX_EPOCH
+from levada.model.errors import CoordinatorNotAvailable, ErrorCode, NotCoordinator
+from levada.transactions import MARKERS, Marker, MarkerWork, State
+from levada.transactions.machine import COMPLETION_RETRY_MS
+from levada.transactions.transaction import MAX_CLIENT_EPOCH, MAX_EPOCH
 from tests.unit.transactions.harness import (
     BUMPING,
     CLASSIC,

@@ -2,10 +2,10 @@
 
 import pytest
 
-from penstock.model.errors import ErrorCode
-from penstock.transactions import GroupMember, State, TransactionSettings
-from penstock.transactions.group_commit import MAX_MEMBERS, group_of
-from penstock.transactions.transaction import MAX_CLIENT_EPOCH, record_of
+from levada.model.errors import ErrorCode
+from levada.transactions import GroupMember, State, TransactionSettings
+from levada.transactions.group_commit import MAX_MEMBERS, group_of
+from levada.transactions.transaction import MAX_CLIENT_EPOCH, record_of
 from tests.unit.transactions.harness import BUMPING, FROM_BROKERS, TIMEOUT_MS, A, B, Coordinator
 from tests.unit.transactions.journals import value_of
 from tests.unit.transactions.test_upkeep import CHECK_MS

@@ -2,10 +2,10 @@
 
 import pytest
 
-from penstock.model.errors import CoordinatorNotAvailable, ErrorCode
-from penstock.protocol.messages.init_producer_id import InitProducerIdRequest
-from penstock.transactions import State, TransactionSettings
-from penstock.transactions.transaction import MAX_CLIENT_EPOCH, MAX_EPOCH
+from levada.model.errors import CoordinatorNotAvailable, ErrorCode
+from levada.protocol.messages.init_producer_id import InitProducerIdRequest
+from levada.transactions import State, TransactionSettings
+from levada.transactions.transaction import MAX_CLIENT_EPOCH, MAX_EPOCH
 from tests.unit.transactions.harness import BUMPING, FIRST_PRODUCER_ID, ID, A, Coordinator
 from tests.unit.transactions.journals import value_of
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from penstock.coordination.decision import Record
-from penstock.protocol.errors import MalformedMessage
-from penstock.transactions import State, Transaction, TransactionMachine, TransactionSettings
-from penstock.transactions.records import TransactionLogKey, decode, encode
-from penstock.transactions.states import BY_NUMBER, BY_TITLE, DECIDED, IDLE, NEXT
-from penstock.transactions.transaction import record_of, removal_of, transaction_from
+from levada.coordination.decision import Record
+from levada.protocol.errors import MalformedMessage
+from levada.transactions import State, Transaction, TransactionMachine, TransactionSettings
+from levada.transactions.records import TransactionLogKey, decode, encode
+from levada.transactions.states import BY_NUMBER, BY_TITLE, DECIDED, IDLE, NEXT
+from levada.transactions.transaction import record_of, removal_of, transaction_from
 from tests.unit.transactions.journals import value_of
 
 FULL = Transaction(

@@ -1,8 +1,8 @@
 """Transactions that are open for too long, and ids that nobody uses any more."""
 
-from penstock.model.errors import CoordinatorNotAvailable, ErrorCode
-from penstock.transactions import State, TransactionSettings
-from penstock.transactions.machine import ABORTS_PER_TURN, REMOVALS_PER_BATCH, TURN_INTERVAL_MS
+from levada.model.errors import CoordinatorNotAvailable, ErrorCode
+from levada.transactions import State, TransactionSettings
+from levada.transactions.machine import ABORTS_PER_TURN, REMOVALS_PER_BATCH, TURN_INTERVAL_MS
 from tests.unit.transactions.harness import BUMPING, FROM_BROKERS, ID, TIMEOUT_MS, A, Coordinator
 
 SETTINGS = TransactionSettings()

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.sim import Simulation
-from penstock.world.disk import Disk
-from penstock.world.real_disk import IOV_MAX, RealDisk
+from levada.sim import Simulation
+from levada.world.disk import Disk
+from levada.world.real_disk import IOV_MAX, RealDisk
 
 
 @dataclass

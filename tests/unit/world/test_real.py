@@ -5,14 +5,14 @@ import subprocess
 import sys
 import time
 
-from penstock.world.disk import AsyncDisk
-from penstock.world.real import RealClock, RealEntropy, loop_name, real_world, run
-from penstock.world.real_async_disk import RealAsyncDisk
+from levada.world.disk import AsyncDisk
+from levada.world.real import RealClock, RealEntropy, loop_name, real_world, run
+from levada.world.real_async_disk import RealAsyncDisk
 
 WITHOUT_UVLOOP = """
 import sys
 sys.modules["uvloop"] = None
-from penstock.world.real import loop_name, run
+from levada.world.real import loop_name, run
 async def main():
     import asyncio
     return type(asyncio.get_running_loop()).__module__

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from penstock.world import real_disk
-from penstock.world.real_async_disk import RealAsyncDisk
-from penstock.world.real_disk import RealDisk, RealFile
+from levada.world import real_disk
+from levada.world.real_async_disk import RealAsyncDisk
+from levada.world.real_disk import RealDisk, RealFile
 
 LOCK_AND_WAIT = """
 import sys
-from penstock.world.real_disk import RealDisk
+from levada.world.real_disk import RealDisk
 lock = RealDisk().lock(sys.argv[1])
 print("locked", flush=True)
 sys.stdin.read()

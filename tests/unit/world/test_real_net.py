@@ -7,8 +7,8 @@ import socket
 
 import pytest
 
-from penstock.world import real_net
-from penstock.world.real_net import Address, RealListener, RealNet, bind_all
+from levada.world import real_net
+from levada.world.real_net import Address, RealListener, RealNet, bind_all
 from tests.unit.echo import EchoClient, EchoServer
 from tests.unit.world.loops import LOOPS, run_on
 

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from penstock.world.real_workers import RealWorkers
-from penstock.world.workers import WorkerError
+from levada.world.real_workers import RealWorkers
+from levada.world.workers import WorkerError
 from tests.unit.world.loops import LOOPS, run_on
 
 TASKS = "tests.unit.world.worker_tasks"
 
 BROKER = """
 import asyncio, sys
-from penstock.world.real_workers import RealWorkers
+from levada.world.real_workers import RealWorkers
 asyncio.run(RealWorkers().run("tests.unit.world.worker_tasks:note_and_spin", sys.argv[1].encode()))
 """
 

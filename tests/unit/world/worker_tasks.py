@@ -3,7 +3,7 @@
 import os
 import time
 
-from penstock.world.disk import Disk
+from levada.world.disk import Disk
 
 
 def reverse(argument: bytes, disk: Disk) -> bytes:

@@ -5,24 +5,24 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from penstock.client.admin import Admin
-from penstock.client.admin.asking import Asking
-from penstock.client.admin.routing import Routing
-from penstock.client.cluster import Address, BrokerView, Cluster, ClusterView
-from penstock.client.errors import Disconnected, UnsupportedVersion
-from penstock.client.options import admin_options
-from penstock.protocol.api import ApiKey, response_class, stable_versions
-from penstock.protocol.codec import decode, encode_bytes
-from penstock.protocol.errors import CannotEncode
-from penstock.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
-from penstock.protocol.messages.metadata import (
+from levada.client.admin import Admin
+from levada.client.admin.asking import Asking
+from levada.client.admin.routing import Routing
+from levada.client.cluster import Address, BrokerView, Cluster, ClusterView
+from levada.client.errors import Disconnected, UnsupportedVersion
+from levada.client.options import admin_options
+from levada.protocol.api import ApiKey, response_class, stable_versions
+from levada.protocol.codec import decode, encode_bytes
+from levada.protocol.errors import CannotEncode
+from levada.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from levada.protocol.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from penstock.world.real import real_client_world
+from levada.world.real import real_client_world
 
 SILENCE = object()
 """The answer of a broker that never gives one."""

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from penstock.client.admin import NewTopic, OffsetSpec, asking
-from penstock.client.errors import Disconnected, KafkaError, QuotaExceeded, TimedOut, UnknownTopicOrPartition
-from penstock.client.types import TopicPartition
-from penstock.model.errors import ErrorCode
-from penstock.protocol.api import ApiKey
-from penstock.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
-from penstock.protocol.messages.list_offsets import (
+from levada.client.admin import NewTopic, OffsetSpec, asking
+from levada.client.errors import Disconnected, KafkaError, QuotaExceeded, TimedOut, UnknownTopicOrPartition
+from levada.client.types import TopicPartition
+from levada.model.errors import ErrorCode
+from levada.protocol.api import ApiKey
+from levada.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
+from levada.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,

@@ -5,44 +5,44 @@ from typing import Any
 
 import pytest
 
-from penstock.client.admin import AbortTransaction, ConfigResource, GroupType, Replica
-from penstock.client.cluster import CoordinatorKind
-from penstock.client.errors import GroupNotFound, KafkaError, TimedOut
-from penstock.client.types import TopicPartition
-from penstock.model.errors import ErrorCode
-from penstock.protocol.api import ApiKey
-from penstock.protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponse
-from penstock.protocol.messages.consumer_group_describe import DescribedGroup as ConsumerGroup
-from penstock.protocol.messages.consumer_protocol import AssignedTopic, ConsumerProtocolAssignment, encode_assignment
-from penstock.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
-from penstock.protocol.messages.describe_configs import (
+from levada.client.admin import AbortTransaction, ConfigResource, GroupType, Replica
+from levada.client.cluster import CoordinatorKind
+from levada.client.errors import GroupNotFound, KafkaError, TimedOut
+from levada.client.types import TopicPartition
+from levada.model.errors import ErrorCode
+from levada.protocol.api import ApiKey
+from levada.protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponse
+from levada.protocol.messages.consumer_group_describe import DescribedGroup as ConsumerGroup
+from levada.protocol.messages.consumer_protocol import AssignedTopic, ConsumerProtocolAssignment, encode_assignment
+from levada.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+from levada.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResponse,
     DescribeConfigsResult,
 )
-from penstock.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember, DescribeGroupsResponse
-from penstock.protocol.messages.describe_log_dirs import (
+from levada.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember, DescribeGroupsResponse
+from levada.protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsResponse,
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
-from penstock.protocol.messages.describe_topic_partitions import (
+from levada.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
     ResponseCursor,
 )
-from penstock.protocol.messages.init_producer_id import InitProducerIdResponse
-from penstock.protocol.messages.list_groups import ListedGroup, ListGroupsResponse
-from penstock.protocol.messages.offset_fetch import (
+from levada.protocol.messages.init_producer_id import InitProducerIdResponse
+from levada.protocol.messages.list_groups import ListedGroup, ListGroupsResponse
+from levada.protocol.messages.offset_fetch import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
-from penstock.protocol.messages.write_txn_markers import (
+from levada.protocol.messages.write_txn_markers import (
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
     WritableTxnMarkerTopicResult,

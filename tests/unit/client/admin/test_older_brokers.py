@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from penstock.client.admin import (
+from levada.client.admin import (
     ConfigKind,
     ConfigResource,
     FeatureUpdate,
@@ -14,31 +14,31 @@ from penstock.client.admin import (
     TopicId,
     UpgradeType,
 )
-from penstock.client.errors import UnsupportedVersion
-from penstock.client.types import OffsetAndMetadata, TopicPartition
-from penstock.protocol.api import ApiKey
-from penstock.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
-from penstock.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsResponse
-from penstock.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsResponse
-from penstock.protocol.messages.list_config_resources import ConfigResource as ListedResource
-from penstock.protocol.messages.list_config_resources import ListConfigResourcesResponse
-from penstock.protocol.messages.list_offsets import (
+from levada.client.errors import UnsupportedVersion
+from levada.client.types import OffsetAndMetadata, TopicPartition
+from levada.protocol.api import ApiKey
+from levada.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsResponse
+from levada.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsResponse
+from levada.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsResponse
+from levada.protocol.messages.list_config_resources import ConfigResource as ListedResource
+from levada.protocol.messages.list_config_resources import ListConfigResourcesResponse
+from levada.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from penstock.protocol.messages.metadata import (
+from levada.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from penstock.protocol.messages.offset_fetch import (
+from levada.protocol.messages.offset_fetch import (
     OffsetFetchResponse,
     OffsetFetchResponsePartition,
     OffsetFetchResponseTopic,
 )
-from penstock.protocol.messages.update_features import UpdatableFeatureResult, UpdateFeaturesResponse
+from levada.protocol.messages.update_features import UpdatableFeatureResult, UpdateFeaturesResponse
 from tests.unit.client.admin.scripted import ScriptedCluster, admin_of
 
 NONE = range(0)

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from penstock.client.admin import Admin, NewTopic, OffsetSpec, Outcomes
-from penstock.client.errors import TimedOut, TopicAlreadyExists
-from penstock.client.types import OffsetAndMetadata, TopicPartition
-from penstock.world.world import ClientWorld
+from levada.client.admin import Admin, NewTopic, OffsetSpec, Outcomes
+from levada.client.errors import TimedOut, TopicAlreadyExists
+from levada.client.types import OffsetAndMetadata, TopicPartition
+from levada.world.world import ClientWorld
 from tests.clients.simulated import BROKER, PORT, Town, simulate
 
 HOST = "host"

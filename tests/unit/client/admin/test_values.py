@@ -5,8 +5,8 @@ import hmac
 
 import pytest
 
-import penstock.client.admin
-from penstock.client.admin import (
+import levada.client.admin
+from levada.client.admin import (
     AclOperation,
     ConfigSource,
     GroupState,
@@ -15,16 +15,16 @@ from penstock.client.admin import (
     ScramUpsertion,
     TopicId,
 )
-from penstock.client.admin.kinds import NOT_ASKED, authorized_operations
-from penstock.client.admin.scram import salted_password
-from penstock.client.errors import KafkaError
+from levada.client.admin.kinds import NOT_ASKED, authorized_operations
+from levada.client.admin.scram import salted_password
+from levada.client.errors import KafkaError
 
 
 def test_every_operation_has_a_docstring() -> None:
-    operations = [name for name in dir(penstock.client.admin.Admin) if not name.startswith("_")]
+    operations = [name for name in dir(levada.client.admin.Admin) if not name.startswith("_")]
     assert len(operations) > 40
     for name in operations:
-        assert getattr(penstock.client.admin.Admin, name).__doc__, name
+        assert getattr(levada.client.admin.Admin, name).__doc__, name
 
 
 def test_a_failed_item_does_not_pass_for_one_without_a_result() -> None:

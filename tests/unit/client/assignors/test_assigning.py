@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.client.assignors import (
+from levada.client.assignors import (
     ASSIGNORS,
     Assignment,
     Assignor,
@@ -14,7 +14,7 @@ from penstock.client.assignors import (
     ReplicaRacks,
     Subscription,
 )
-from penstock.client.assignors.spec import NO_RACKS
+from levada.client.assignors.spec import NO_RACKS
 
 NINE = {"t": 9}
 

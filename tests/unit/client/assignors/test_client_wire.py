@@ -2,14 +2,14 @@
 
 import pytest
 
-from penstock.client.assignors import Subscription
-from penstock.client.assignors.wire import (
+from levada.client.assignors import Subscription
+from levada.client.assignors.wire import (
     decode_assignment,
     decode_subscription,
     encode_assignment,
     encode_subscription,
 )
-from penstock.protocol.errors import MalformedMessage
+from levada.protocol.errors import MalformedMessage
 
 
 def test_the_newest_version_is_written() -> None:

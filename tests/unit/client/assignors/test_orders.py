@@ -1,7 +1,7 @@
 """The orders of Java's strings and hash tables, which Apache's assignments show."""
 
-from penstock.client.assignors.movements import Movements
-from penstock.client.assignors.order import (
+from levada.client.assignors.movements import Movements
+from levada.client.assignors.order import (
     computed_hash_order,
     first_in_hash_order,
     hash_order,

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from penstock.client.cluster import Cluster, Deadline
-from penstock.client.errors import Disconnected, IllegalState, KafkaError, TimedOut, TopicAuthorizationFailed
-from penstock.client.options import producer_options
-from penstock.world.real import real_client_world
+from levada.client.cluster import Cluster, Deadline
+from levada.client.errors import Disconnected, IllegalState, KafkaError, TimedOut, TopicAuthorizationFailed
+from levada.client.options import producer_options
+from levada.world.real import real_client_world
 from tests.unit.client.producer.bench import options_of
 
 

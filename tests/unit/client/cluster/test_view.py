@@ -1,9 +1,9 @@
 """What a client makes of the answers about topics: newer leaders are believed, older ones are not."""
 
-from penstock.client.cluster import NO_NODE, ClusterView
-from penstock.client.cluster.view import Address, read_view, with_leader, with_topics
-from penstock.model.errors import ErrorCode
-from penstock.protocol.messages.metadata import (
+from levada.client.cluster import NO_NODE, ClusterView
+from levada.client.cluster.view import Address, read_view, with_leader, with_topics
+from levada.model.errors import ErrorCode
+from levada.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from penstock.client.cluster import Backoff, Deadline, background
-from penstock.client.cluster.waiting import shared
-from penstock.client.errors import Disconnected
+from levada.client.cluster import Backoff, Deadline, background
+from levada.client.cluster.waiting import shared
+from levada.client.errors import Disconnected
 from tests.unit.client.producer.bench import FakeClock, FakeEntropy
 
 

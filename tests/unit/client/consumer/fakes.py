@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from penstock.client.cluster import Address, Backoff, BrokerView, ClusterView, PartitionView, TopicView
-from penstock.client.options import Options, consumer_options
-from penstock.world.world import ClientWorld
+from levada.client.cluster import Address, Backoff, BrokerView, ClusterView, PartitionView, TopicView
+from levada.client.options import Options, consumer_options
+from levada.world.world import ClientWorld
 
 TOPIC_ID = bytes(15) + b"\x01"
 

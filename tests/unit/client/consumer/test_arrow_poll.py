@@ -5,12 +5,12 @@ from typing import Any, cast
 
 import pytest
 
-from penstock.client.consumer import arrow_poll
-from penstock.client.consumer.arrow_poll import check_arrow, take_arrow
-from penstock.client.consumer.fetcher import Batches, Fetcher
-from penstock.client.errors import CorruptRecord
-from penstock.client.types import TopicPartition
-from penstock.records import BatchView, Codec, arrow, build_batch, compression
+from levada.client.consumer import arrow_poll
+from levada.client.consumer.arrow_poll import check_arrow, take_arrow
+from levada.client.consumer.fetcher import Batches, Fetcher
+from levada.client.errors import CorruptRecord
+from levada.client.types import TopicPartition
+from levada.records import BatchView, Codec, arrow, build_batch, compression
 
 ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -109,5 +109,5 @@ def test_without_pyarrow_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch
         return real(name, *rest, **more)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(ImportError, match=r"penstock\[arrow\]"):
+    with pytest.raises(ImportError, match=r"levada\[arrow\]"):
         check_arrow()

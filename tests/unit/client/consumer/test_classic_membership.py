@@ -6,11 +6,11 @@ import re
 
 import pytest
 
-from penstock.client.assignors import ASSIGNORS, Assignor, RebalanceProtocol, Subscription
-from penstock.client.consumer.classic_join import check_cooperative, common_protocol, configured_assignors
-from penstock.client.errors import CommitFailed, ConfigurationError, IllegalState, RebalanceInProgress
-from penstock.client.options import consumer_options
-from penstock.protocol.api import ApiKey
+from levada.client.assignors import ASSIGNORS, Assignor, RebalanceProtocol, Subscription
+from levada.client.consumer.classic_join import check_cooperative, common_protocol, configured_assignors
+from levada.client.errors import CommitFailed, ConfigurationError, IllegalState, RebalanceInProgress
+from levada.client.options import consumer_options
+from levada.protocol.api import ApiKey
 from tests.clients.simulated import BROKER, SESSION_MS, Town, simulate, speak_at_most, until
 
 SESSION_SECONDS = SESSION_MS / 1_000
@@ -163,7 +163,7 @@ def test_who_polls_too_rarely_leaves_with_a_warning(caplog: pytest.LogCaptureFix
         slow.is_polling = True
         await until(lambda: slow.told == [("assigned", [0, 1]), ("lost", [0, 1]), ("assigned", [0, 1])])
 
-    with caplog.at_level(logging.WARNING, "penstock.client"):
+    with caplog.at_level(logging.WARNING, "levada.client"):
         simulate(main)
     assert "max.poll.records" in caplog.text
 

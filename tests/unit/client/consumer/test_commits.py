@@ -6,24 +6,24 @@ from types import MappingProxyType
 
 import pytest
 
-from penstock.client.cluster import ClusterView, Deadline, TopicView
-from penstock.client.consumer.offsets_wire import (
+from levada.client.cluster import ClusterView, Deadline, TopicView
+from levada.client.consumer.offsets_wire import (
     commit_codes,
     commit_request,
     fetch_request,
     fetched_offsets,
     newest_version,
 )
-from penstock.client.errors import CommitFailed, IllegalState, KafkaError, TimedOut
-from penstock.client.types import GroupMetadata, OffsetAndMetadata, TopicPartition
-from penstock.protocol.codec import decode_prefix, encode_bytes
-from penstock.protocol.messages.offset_commit import (
+from levada.client.errors import CommitFailed, IllegalState, KafkaError, TimedOut
+from levada.client.types import GroupMetadata, OffsetAndMetadata, TopicPartition
+from levada.protocol.codec import decode_prefix, encode_bytes
+from levada.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from penstock.protocol.messages.offset_fetch import (
+from levada.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
@@ -87,7 +87,7 @@ def test_what_was_never_committed_is_left_out() -> None:
 def test_without_a_group_there_is_nothing_to_commit_for() -> None:
     async def main(town: Town) -> None:
         member = town.member("t")
-        from penstock.client.consumer.consumer import Consumer
+        from levada.client.consumer.consumer import Consumer
 
         async def commit() -> None:
             async with Consumer("broker:9092", world=member.consumer._engine.world) as alone:

@@ -1,8 +1,8 @@
 """The client's side of fetch sessions."""
 
-from penstock.client.consumer.fetch_session import Ask, FetchSession, SessionKey, SessionPart
-from penstock.model.errors import ErrorCode
-from penstock.protocol.declare import MAX_INT32
+from levada.client.consumer.fetch_session import Ask, FetchSession, SessionKey, SessionPart
+from levada.model.errors import ErrorCode
+from levada.protocol.declare import MAX_INT32
 
 ID = bytes(15) + b"\x01"
 OTHER_ID = bytes(15) + b"\x02"

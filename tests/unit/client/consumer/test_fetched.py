@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from penstock.client.consumer import fetched
-from penstock.client.consumer.deserializing import transform_for
-from penstock.client.consumer.fetched import Backlog, Reading
-from penstock.client.consumer.subscription import PartitionState, Position
-from penstock.client.errors import CorruptRecord, SerializationFailed
-from penstock.client.types import TopicPartition
-from penstock.protocol.messages.fetch import AbortedTransaction
-from penstock.records import Codec, ConsumerRecord, ControlType, build_batch, end_transaction_marker
+from levada.client.consumer import fetched
+from levada.client.consumer.deserializing import transform_for
+from levada.client.consumer.fetched import Backlog, Reading
+from levada.client.consumer.subscription import PartitionState, Position
+from levada.client.errors import CorruptRecord, SerializationFailed
+from levada.client.types import TopicPartition
+from levada.protocol.messages.fetch import AbortedTransaction
+from levada.records import Codec, ConsumerRecord, ControlType, build_batch, end_transaction_marker
 
 PLACE = TopicPartition("t", 3)
 COMMITTED = Reading(is_committed_only=True)

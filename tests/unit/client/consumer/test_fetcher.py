@@ -6,26 +6,26 @@ from typing import Any, cast
 
 import pytest
 
-from penstock.client.consumer import fetched
-from penstock.client.consumer.fetch_loop import FetchPlan, Obstacle
-from penstock.client.consumer.fetch_session import FetchSession
-from penstock.client.consumer.fetched import Reading
-from penstock.client.consumer.fetcher import Fetcher
-from penstock.client.consumer.news import News
-from penstock.client.consumer.offset_lookup import OffsetLookup
-from penstock.client.consumer.positions import Positions
-from penstock.client.consumer.subscription import Position, Reset, Subscriptions
-from penstock.client.errors import CorruptRecord, OffsetOutOfRange, TopicAuthorizationFailed
-from penstock.client.options import parse_offset_reset
-from penstock.client.types import TopicPartition
-from penstock.model.errors import ErrorCode
-from penstock.protocol.messages.fetch import (
+from levada.client.consumer import fetched
+from levada.client.consumer.fetch_loop import FetchPlan, Obstacle
+from levada.client.consumer.fetch_session import FetchSession
+from levada.client.consumer.fetched import Reading
+from levada.client.consumer.fetcher import Fetcher
+from levada.client.consumer.news import News
+from levada.client.consumer.offset_lookup import OffsetLookup
+from levada.client.consumer.positions import Positions
+from levada.client.consumer.subscription import Position, Reset, Subscriptions
+from levada.client.errors import CorruptRecord, OffsetOutOfRange, TopicAuthorizationFailed
+from levada.client.options import parse_offset_reset
+from levada.client.types import TopicPartition
+from levada.model.errors import ErrorCode
+from levada.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchResponse,
     LeaderIdAndEpoch,
     PartitionData,
 )
-from penstock.records import build_batch
+from levada.records import build_batch
 from tests.unit.client.consumer.fakes import TOPIC_ID, FakeCluster
 
 ZERO, ONE, TWO = (TopicPartition("t", index) for index in range(3))

@@ -4,11 +4,11 @@ import threading
 
 import pytest
 
-from penstock.client.consumer.fetched import Backlog, Reading
-from penstock.client.consumer.loan import LOAN_MS, Loan
-from penstock.client.consumer.subscription import PartitionState, Position
-from penstock.client.types import TopicPartition
-from penstock.records import ConsumerRecord, build_batch
+from levada.client.consumer.fetched import Backlog, Reading
+from levada.client.consumer.loan import LOAN_MS, Loan
+from levada.client.consumer.subscription import PartitionState, Position
+from levada.client.types import TopicPartition
+from levada.records import ConsumerRecord, build_batch
 
 LIMIT = 3
 

@@ -6,13 +6,13 @@ import re
 
 import pytest
 
-from penstock.client.consumer.next_report import JOINING, Report
-from penstock.client.consumer.subscription import Subscriptions
-from penstock.client.errors import CommitFailed, KafkaError
-from penstock.client.options import consumer_options
-from penstock.client.types import TopicPartition
-from penstock.protocol.api import ApiKey
-from penstock.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, RequestTopicPartitions
+from levada.client.consumer.next_report import JOINING, Report
+from levada.client.consumer.subscription import Subscriptions
+from levada.client.errors import CommitFailed, KafkaError
+from levada.client.options import consumer_options
+from levada.client.types import TopicPartition
+from levada.protocol.api import ApiKey
+from levada.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, RequestTopicPartitions
 from tests.clients.simulated import BROKER, SESSION_MS, Town, simulate, speak_at_most, until
 
 NEXT = {"group_protocol": "consumer"}
@@ -163,7 +163,7 @@ def test_who_polls_too_rarely_leaves_with_a_warning(caplog: pytest.LogCaptureFix
         slow.is_polling = True
         await until(lambda: slow.told == [("assigned", [0, 1]), ("lost", [0, 1]), ("assigned", [0, 1])])
 
-    with caplog.at_level(logging.WARNING, "penstock.client"):
+    with caplog.at_level(logging.WARNING, "levada.client"):
         simulate(main)
     assert "max.poll.records" in caplog.text
 

@@ -6,27 +6,27 @@ from typing import Any, cast
 
 import pytest
 
-from penstock.client.cluster import Deadline
-from penstock.client.consumer.offset_lookup import OffsetLookup
-from penstock.client.consumer.positions import Positions
-from penstock.client.consumer.subscription import Position, Reset, Subscriptions
-from penstock.client.errors import (
+from levada.client.cluster import Deadline
+from levada.client.consumer.offset_lookup import OffsetLookup
+from levada.client.consumer.positions import Positions
+from levada.client.consumer.subscription import Position, Reset, Subscriptions
+from levada.client.errors import (
     Disconnected,
     LogTruncated,
     NoOffsetForPartition,
     TopicAuthorizationFailed,
     UnsupportedVersion,
 )
-from penstock.client.options import parse_offset_reset
-from penstock.client.types import OffsetAndMetadata, TopicPartition
-from penstock.model.errors import ErrorCode
-from penstock.protocol.messages.list_offsets import (
+from levada.client.options import parse_offset_reset
+from levada.client.types import OffsetAndMetadata, TopicPartition
+from levada.model.errors import ErrorCode
+from levada.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from penstock.protocol.messages.offset_for_leader_epoch import (
+from levada.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from penstock.client.consumer.consumer import Consumer
-from penstock.records import ConsumerRecord
-from penstock.world.world import ClientWorld
+from levada.client.consumer.consumer import Consumer
+from levada.records import ConsumerRecord
+from levada.world.world import ClientWorld
 from tests.clients.simulated import BROKER, PORT, Town, simulate
 
 HOST = "host"

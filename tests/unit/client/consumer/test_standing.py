@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock.client.consumer.standing import NO_GENERATION, Standing
-from penstock.client.types import GroupMetadata
+from levada.client.consumer.standing import NO_GENERATION, Standing
+from levada.client.types import GroupMetadata
 from tests.clients.simulated import Town, simulate, until
 
 

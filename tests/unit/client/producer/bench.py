@@ -6,26 +6,26 @@ from dataclasses import dataclass
 from struct import unpack_from
 from typing import Any, cast
 
-from penstock.client.cluster import Address, Backoff, BrokerView, Cluster, ClusterView, PartitionView, TopicView
-from penstock.client.errors import KafkaError, TimedOut
-from penstock.client.options import Options, producer_options
-from penstock.client.producer.accumulator import Accumulator
-from penstock.client.producer.handle import Handle
-from penstock.client.producer.identity import Identity
-from penstock.client.producer.lane import Lane
-from penstock.client.producer.outcome import Outcomes
-from penstock.client.producer.routes import Routes, TopicLanes
-from penstock.client.producer.sender import Sender
-from penstock.client.producer.session import PlainSession
-from penstock.model.errors import ErrorCode
-from penstock.protocol.messages.produce import (
+from levada.client.cluster import Address, Backoff, BrokerView, Cluster, ClusterView, PartitionView, TopicView
+from levada.client.errors import KafkaError, TimedOut
+from levada.client.options import Options, producer_options
+from levada.client.producer.accumulator import Accumulator
+from levada.client.producer.handle import Handle
+from levada.client.producer.identity import Identity
+from levada.client.producer.lane import Lane
+from levada.client.producer.outcome import Outcomes
+from levada.client.producer.routes import Routes, TopicLanes
+from levada.client.producer.sender import Sender
+from levada.client.producer.session import PlainSession
+from levada.model.errors import ErrorCode
+from levada.protocol.messages.produce import (
     LeaderIdAndEpoch,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceResponse,
 )
-from penstock.world.world import ClientWorld
+from levada.world.world import ClientWorld
 
 TOPIC = "t"
 TOPIC_ID = bytes(15) + b"\x07"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.client.errors import IllegalState, RecordTooLarge
+from levada.client.errors import IllegalState, RecordTooLarge
 from tests.unit.client.producer.bench import Bench
 
 

@@ -8,13 +8,13 @@ from typing import Any, cast
 
 import pytest
 
-from penstock.client.cluster import PartitionView
-from penstock.client.errors import KafkaError
-from penstock.client.producer.batch import Batch
-from penstock.model.errors import ErrorCode
-from penstock.protocol.messages.produce import ProduceRequest
-from penstock.records import BatchView, Codec
-from penstock.records.writer import BatchWriter, write_lists
+from levada.client.cluster import PartitionView
+from levada.client.errors import KafkaError
+from levada.client.producer.batch import Batch
+from levada.model.errors import ErrorCode
+from levada.protocol.messages.produce import ProduceRequest
+from levada.records import BatchView, Codec
+from levada.records.writer import BatchWriter, write_lists
 from tests.unit.client.producer.bench import LEADER, Asked, Bench, FakeNode
 
 CAPACITY = 4_000

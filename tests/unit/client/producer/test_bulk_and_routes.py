@@ -5,11 +5,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.client.errors import RecordTooLarge
-from penstock.client.producer.batch import Batch
-from penstock.client.producer.bulk import ArrowRows, Bulk, ListRows
-from penstock.client.producer.lane import Lane
-from penstock.model.hashes import partition_for_key
+from levada.client.errors import RecordTooLarge
+from levada.client.producer.batch import Batch
+from levada.client.producer.bulk import ArrowRows, Bulk, ListRows
+from levada.client.producer.lane import Lane
+from levada.model.hashes import partition_for_key
 from tests.unit.client.producer.bench import Bench
 
 

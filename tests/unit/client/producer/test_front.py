@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from penstock.client.cluster import PartitionView, TopicView
-from penstock.client.errors import IllegalState
-from penstock.client.options import producer_options
-from penstock.client.producer import _front, pure_front
-from penstock.client.producer.accumulator import Accumulator
-from penstock.client.producer.handle import Handle
-from penstock.client.producer.routes import Routes
-from penstock.model.hashes import partition_for_key
+from levada.client.cluster import PartitionView, TopicView
+from levada.client.errors import IllegalState
+from levada.client.options import producer_options
+from levada.client.producer import _front, pure_front
+from levada.client.producer.accumulator import Accumulator
+from levada.client.producer.handle import Handle
+from levada.client.producer.routes import Routes
+from levada.model.hashes import partition_for_key
 
 TWINS = pytest.mark.parametrize("twin", [_front, pure_front], ids=["compiled", "pure"])
 NOW_MS = 1_700_000_000_000

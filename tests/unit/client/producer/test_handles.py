@@ -6,12 +6,12 @@ import time
 
 import pytest
 
-from penstock.client.errors import IllegalState, KafkaError, RecordTooLarge, TimedOut
-from penstock.client.producer import Handle, ManyHandle
-from penstock.client.producer.batch import Batch
-from penstock.client.producer.lane import Lane
-from penstock.client.types import RecordMetadata
-from penstock.records.writer import BatchWriter
+from levada.client.errors import IllegalState, KafkaError, RecordTooLarge, TimedOut
+from levada.client.producer import Handle, ManyHandle
+from levada.client.producer.batch import Batch
+from levada.client.producer.lane import Lane
+from levada.client.types import RecordMetadata
+from levada.records.writer import BatchWriter
 
 SOON_SECONDS = 0.05
 

@@ -1,8 +1,8 @@
 """Sequences of one partition's batches, and which may be sent next."""
 
-from penstock.client.producer.batch import Batch
-from penstock.client.producer.lane import FORGOTTEN_AFTER_MS, SEQUENCE_LIMIT, Lane
-from penstock.records.writer import BatchWriter
+from levada.client.producer.batch import Batch
+from levada.client.producer.lane import FORGOTTEN_AFTER_MS, SEQUENCE_LIMIT, Lane
+from levada.records.writer import BatchWriter
 
 
 def batch_of(lane: Lane, count: int = 1) -> Batch:

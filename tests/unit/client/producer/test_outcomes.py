@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from penstock.client.errors import KafkaError, OutOfOrderSequence, RecordTooLarge, TimedOut
-from penstock.client.producer import Handle
-from penstock.model.errors import ErrorCode
+from levada.client.errors import KafkaError, OutOfOrderSequence, RecordTooLarge, TimedOut
+from levada.client.producer import Handle
+from levada.model.errors import ErrorCode
 from tests.unit.client.producer.bench import LEADER, TOPIC, Bench
 
 Story = Callable[[], Awaitable[None]]

@@ -5,11 +5,11 @@ from typing import Any, cast
 
 import pytest
 
-from penstock.client.cluster import Cluster, Deadline
-from penstock.client.errors import IllegalState, KafkaError, ProducerFenced, TimedOut, error_for
-from penstock.client.producer.identity import MAX_EPOCH, Identity
-from penstock.client.producer.transactions import ALLOWED, State, Transactions
-from penstock.model.errors import ErrorCode
+from levada.client.cluster import Cluster, Deadline
+from levada.client.errors import IllegalState, KafkaError, ProducerFenced, TimedOut, error_for
+from levada.client.producer.identity import MAX_EPOCH, Identity
+from levada.client.producer.transactions import ALLOWED, State, Transactions
+from levada.model.errors import ErrorCode
 from tests.unit.client.producer.bench import FakeClock, FakeCluster, options_of
 
 CALLS = {

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
-from penstock.groups.consumer import Client
-from penstock.groups.group import Group, State
-from penstock.groups.member import Member
-from penstock.model.errors import ErrorCode
-from penstock.protocol.messages.consumer_protocol import (
+from levada.groups.consumer import Client
+from levada.groups.group import Group, State
+from levada.groups.member import Member
+from levada.model.errors import ErrorCode
+from levada.protocol.messages.consumer_protocol import (
     AssignedTopic,
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
@@ -15,10 +15,10 @@ from penstock.protocol.messages.consumer_protocol import (
     encode_assignment,
     encode_subscription,
 )
-from penstock.protocol.messages.heartbeat import HeartbeatRequest
-from penstock.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from penstock.protocol.messages.leave_group import MemberIdentity
-from penstock.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from levada.protocol.messages.heartbeat import HeartbeatRequest
+from levada.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
+from levada.protocol.messages.leave_group import MemberIdentity
+from levada.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from tests.unit.groups.consumer.harness import GROUP, REBALANCE_MS, Coordinator
 
 SESSION_MS = 20_000

@@ -4,16 +4,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from penstock.coordination.decision import Record
-from penstock.coordination.timers import Timers
-from penstock.groups.consumer import Client, ConsumerGroup, ConsumerGroups, ConsumerGroupSettings
-from penstock.groups.consumer.group import Tally
-from penstock.groups.group import Group
-from penstock.groups.group_records import group_from
-from penstock.groups.records import GroupMetadataKey, decode, encode
-from penstock.metadata.image import BrokerState, Image, PartitionState, TopicState
-from penstock.model.errors import ErrorCode
-from penstock.protocol.messages.consumer_group_heartbeat import (
+from levada.coordination.decision import Record
+from levada.coordination.timers import Timers
+from levada.groups.consumer import Client, ConsumerGroup, ConsumerGroups, ConsumerGroupSettings
+from levada.groups.consumer.group import Tally
+from levada.groups.group import Group
+from levada.groups.group_records import group_from
+from levada.groups.records import GroupMetadataKey, decode, encode
+from levada.metadata.image import BrokerState, Image, PartitionState, TopicState
+from levada.model.errors import ErrorCode
+from levada.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     RequestTopicPartitions,

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from penstock.groups.consumer import ConsumerGroupSettings, Interval
-from penstock.protocol.messages.consumer_group_heartbeat import (
+from levada.groups.consumer import ConsumerGroupSettings, Interval
+from levada.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     RequestTopicPartitions,
 )

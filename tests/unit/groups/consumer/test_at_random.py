@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from penstock.groups.consumer import ConsumerGroupSettings, GroupState
-from penstock.model.errors import ErrorCode
-from penstock.protocol.messages.consumer_group_heartbeat import (
+from levada.groups.consumer import ConsumerGroupSettings, GroupState
+from levada.model.errors import ErrorCode
+from levada.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     RequestTopicPartitions,

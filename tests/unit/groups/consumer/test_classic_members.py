@@ -2,9 +2,9 @@
 
 import pytest
 
-from penstock.groups.consumer import Committer, ConsumerGroupSettings, Interval, MigrationPolicy
-from penstock.groups.consumer.member import MemberState
-from penstock.model.errors import ErrorCode
+from levada.groups.consumer import Committer, ConsumerGroupSettings, Interval, MigrationPolicy
+from levada.groups.consumer.member import MemberState
+from levada.model.errors import ErrorCode
 from tests.unit.groups.consumer.classic_harness import SESSION_MS, assigned, beat, join, leave, sync
 from tests.unit.groups.consumer.harness import REBALANCE_MS, Coordinator
 

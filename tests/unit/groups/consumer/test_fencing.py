@@ -2,9 +2,9 @@
 
 import pytest
 
-from penstock.coordination.decision import Record
-from penstock.groups.consumer import ConsumerGroupSettings, GroupState, Interval
-from penstock.model.errors import ErrorCode
+from levada.coordination.decision import Record
+from levada.groups.consumer import ConsumerGroupSettings, GroupState, Interval
+from levada.model.errors import ErrorCode
 from tests.unit.groups.consumer.harness import REBALANCE_MS, Coordinator
 
 SESSION_MS = 45_000

@@ -1,8 +1,8 @@
 """Members come, share the partitions, and are told what they need to know."""
 
-from penstock.groups.consumer import ConsumerGroupSettings, GroupState, Interval
-from penstock.groups.consumer.member import MemberState
-from penstock.model.errors import ErrorCode
+from levada.groups.consumer import ConsumerGroupSettings, GroupState, Interval
+from levada.groups.consumer.member import MemberState
+from levada.model.errors import ErrorCode
 from tests.unit.groups.consumer.harness import GROUP, Coordinator
 
 AT_ONCE = Interval(0, 0, 15_000)

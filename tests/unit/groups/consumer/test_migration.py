@@ -2,11 +2,11 @@
 
 import pytest
 
-from penstock.groups.consumer import ConsumerGroupSettings, GroupState, Interval, MigrationPolicy
-from penstock.groups.group import State
-from penstock.groups.records import GroupMetadataKey
-from penstock.model.errors import ErrorCode
-from penstock.protocol.messages.consumer_protocol import AssignedTopic, ConsumerProtocolAssignment, encode_assignment
+from levada.groups.consumer import ConsumerGroupSettings, GroupState, Interval, MigrationPolicy
+from levada.groups.group import State
+from levada.groups.records import GroupMetadataKey
+from levada.model.errors import ErrorCode
+from levada.protocol.messages.consumer_protocol import AssignedTopic, ConsumerProtocolAssignment, encode_assignment
 from tests.unit.groups.consumer.classic_harness import (
     SESSION_MS,
     assigned,

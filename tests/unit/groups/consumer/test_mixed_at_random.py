@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from penstock.groups.consumer import ConsumerGroupSettings, GroupState, MigrationPolicy
-from penstock.model.errors import ErrorCode
+from levada.groups.consumer import ConsumerGroupSettings, GroupState, MigrationPolicy
+from levada.model.errors import ErrorCode
 from tests.unit.groups.consumer import classic_harness
 from tests.unit.groups.consumer.harness import GROUP
 from tests.unit.groups.consumer.test_at_random import (

@@ -2,11 +2,11 @@
 
 import pytest
 
-from penstock.groups.consumer.member import ConsumerGroupMember, MemberState
-from penstock.groups.consumer.reconciliation import Reconciliation
-from penstock.groups.consumer.refusals import Refusal
-from penstock.model.errors import ErrorCode
-from penstock.protocol.messages.consumer_group_heartbeat import RequestTopicPartitions
+from levada.groups.consumer.member import ConsumerGroupMember, MemberState
+from levada.groups.consumer.reconciliation import Reconciliation
+from levada.groups.consumer.refusals import Refusal
+from levada.model.errors import ErrorCode
+from levada.protocol.messages.consumer_group_heartbeat import RequestTopicPartitions
 
 A, B = b"a" * 16, b"b" * 16
 

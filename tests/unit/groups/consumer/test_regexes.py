@@ -2,9 +2,9 @@
 
 import pytest
 
-from penstock.groups.consumer import ConsumerGroupSettings, Interval, regexes
-from penstock.groups.consumer.regexes import Resolution
-from penstock.model.errors import ErrorCode
+from levada.groups.consumer import ConsumerGroupSettings, Interval, regexes
+from levada.groups.consumer.regexes import Resolution
+from levada.model.errors import ErrorCode
 from tests.unit.groups.consumer.harness import GROUP, Coordinator
 
 REFRESH_MS = 600_000

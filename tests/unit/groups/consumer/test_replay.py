@@ -2,10 +2,10 @@
 
 import pytest
 
-from penstock.coordination.decision import Record
-from penstock.groups.consumer import ConsumerGroupSettings, GroupState, Interval
-from penstock.groups.consumer.member import MemberState
-from penstock.groups.records import (
+from levada.coordination.decision import Record
+from levada.groups.consumer import ConsumerGroupSettings, GroupState, Interval
+from levada.groups.consumer.member import MemberState
+from levada.groups.records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataKey,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from penstock.model.errors import ErrorCode
+from levada.model.errors import ErrorCode
 from tests.unit.groups.consumer.harness import GROUP, Coordinator
 
 INVALID = ErrorCode.INVALID_REQUEST

@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock.groups.consumer import ConsumerGroupSettings, Interval
-from penstock.model.errors import ErrorCode
+from levada.groups.consumer import ConsumerGroupSettings, Interval
+from levada.model.errors import ErrorCode
 from tests.unit.groups.consumer.harness import Coordinator
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock.groups.consumer import ConsumerGroupSettings, Interval
-from penstock.groups.consumer.topics import NO_TOPICS
+from levada.groups.consumer import ConsumerGroupSettings, Interval
+from levada.groups.consumer.topics import NO_TOPICS
 from tests.unit.groups.consumer.harness import GROUP, Coordinator
 
 

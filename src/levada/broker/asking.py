@@ -1,0 +1,37 @@
+"""How handlers ask a coordinator: the reply at once where it is there, else as soon as it counts."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from levada.broker.coordinators import Coordinator, Operation
+from levada.coordination.shard import Machine
+from levada.model.errors import ErrorCode, KafkaError
+
+M = TypeVar("M", bound=Machine)
+Response = TypeVar("Response")
+
+
+def reply_of(
+    coordinator: Coordinator[M],
+    identifier: str,
+    operation: Operation[M],
+    answer: Callable[[Any], Response],
+    refuse: Callable[[ErrorCode], Response],
+) -> Response | Awaitable[Response]:
+    """`answer` makes a response of what the coordinator says, `refuse` of there being nobody to say it."""
+    try:
+        future = coordinator.submit(identifier, operation)
+        # A task for each heartbeat would cost more than the heartbeat.
+        return answer(future.result()) if future.done() else _later(future, answer, refuse)
+    except KafkaError as error:
+        return refuse(error.code)
+
+
+async def _later(
+    future: "asyncio.Future[Any]", answer: Callable[[Any], Response], refuse: Callable[[ErrorCode], Response]
+) -> Response:
+    try:
+        return answer(await future)
+    except KafkaError as error:
+        return refuse(error.code)

@@ -1,0 +1,198 @@
+"""What every handler can reach: this broker's place in the cluster, its replicas, and those who wait."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple, Protocol
+
+from levada.broker.broker_config import BrokerConfig, log_config
+from levada.broker.delayed import DelayedOperations
+from levada.broker.fetch_sessions import FetchSessions
+from levada.broker.flushing import Flushing
+from levada.broker.group_coordinator import GroupCoordinator
+from levada.broker.group_warnings import warn_of_group_settings
+from levada.broker.metrics import BrokerMetrics
+from levada.broker.partition import Partition
+from levada.broker.producer_ids import ProducerIds
+from levada.broker.replicas import HostedTopic, Replicas
+from levada.broker.settings import Identity, broker_settings
+from levada.broker.transaction_coordinator import TransactionCoordinator
+from levada.metadata.delta import Delta
+from levada.metadata.image import BROKER, GROUP, TOPIC, Image, Resource
+from levada.model.errors import KafkaStorageError, NotLeaderOrFollower, UnknownTopicId, UnknownTopicOrPartition
+from levada.model.hashes import uuid_to_text
+from levada.model.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from levada.protocol.declare import NO_UUID
+from levada.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from levada.storage.log_config import LogConfig
+from levada.storage.log_directories import LogDirectories
+from levada.storage.log_directory import LogDirectory
+from levada.world.world import World
+
+logger = logging.getLogger(__name__)
+
+
+class Controller(Protocol):
+    """Whoever decides for the cluster, near or far."""
+
+    def submit(self, request: Any, version: int) -> Awaitable[Any]:
+        """The reply, once the decision counts and this broker knows of it; KafkaError if there is none."""
+        ...
+
+
+class MovingReplica(NamedTuple):
+    """The copy of a replica that will take its place, as far as it is made."""
+
+    partition: Partition
+    target: LogDirectory
+    size: int
+    end_offset: int
+
+
+class ReplicaMoves(Protocol):
+    """Whoever moves replicas between the directories of this broker."""
+
+    def want(self, partition: Partition, target: LogDirectory) -> None:
+        """Move a replica to a directory, or leave it there; OSError if that cannot be begun."""
+        ...
+
+    def under_way(self) -> list[MovingReplica]: ...
+
+
+class Broker:
+    def __init__(
+        self,
+        world: World,
+        identity: Identity,
+        config: BrokerConfig,
+        logs: LogDirectories,
+        groups: GroupCoordinator,
+        transactions: TransactionCoordinator,
+        metrics: BrokerMetrics,
+        controller: Controller,
+    ) -> None:
+        self.identity = identity
+        self.config = config
+        self.settings = broker_settings(config)
+        self.clock = world.clock
+        self.entropy = world.entropy
+        self.flushing = Flushing(world.async_disk, world.clock, metrics.log_flushes)
+        self.logs = logs
+        self.groups = groups
+        self.transactions = transactions
+        self.metrics = metrics
+        self.controller = controller
+        self.image = Image()
+        self._configs = self.image.configs
+        self.epoch = -1
+        """Of this broker's registration; -1 before it has one."""
+        self.replicas = Replicas(
+            world.disk, logs, world.clock, world.entropy, node_id=identity.node_id, config_of=self.log_config_of
+        )
+        self.producer_ids = ProducerIds(self._ask_for_producer_ids)
+        self.delayed = DelayedOperations()
+        self.fetch_sessions = FetchSessions(world.entropy.below, config["max.incremental.fetch.session.cache.slots"])
+        self.moves: ReplicaMoves | None = None
+        """There is nothing to move before the broker is up."""
+        self.on_reconfigured: Callable[[BrokerConfig], None] = lambda _: None
+
+    def load(self, image: Image) -> None:
+        """Begin with an image, before any log is open."""
+        self.image = image
+        self._configs = image.configs
+        self.reconfigure(image)
+
+    async def follow(self, delta: Delta, image: Image) -> None:
+        """Take over what the metadata log says now; clients are told of a topic when its logs are there."""
+        self._configs = image.configs
+        if any(resource.type == BROKER for resource in delta.touched_configs):
+            self.reconfigure(image)
+            self.replicas.reconfigure(None)
+        else:
+            self.replicas.reconfigure(name for kind, name in delta.touched_configs if kind == TOPIC)
+        await self.replicas.follow(delta, image)
+        self.image = image
+        self.follow_coordinators()
+        _log_changes(delta, image)
+        for kind, name in delta.touched_configs:
+            if kind == GROUP:
+                warn_of_group_settings(self.config, name, image.config_of(GROUP, name))
+        removed = [topic.name for topic in delta.removed_topics.values()]
+        for name in removed:
+            self.metrics.forget_topic(name)
+        touched = [image.topic_names[topic_id] for topic_id in delta.touched_topics]
+        if touched or removed:
+            self.groups.on_topics([*touched, *removed])
+        if removed:
+            self.groups.forget_topics(removed)
+
+    def follow_coordinators(self) -> None:
+        """Coordinate the groups and transactions whose partitions this broker leads."""
+        coordinators: tuple[tuple[str, GroupCoordinator | TransactionCoordinator], ...] = (
+            (CONSUMER_OFFSETS, self.groups),
+            (TRANSACTION_STATE, self.transactions),
+        )
+        for name, coordinator in coordinators:
+            topic, hosted = self.image.topics.get(name), self.replicas.by_name(name)
+            count = 0 if topic is None else len(topic.partitions)
+            coordinator.follow(count, {} if hosted is None else hosted.partitions)
+
+    def reconfigure(self, image: Image) -> None:
+        """Go by the dynamic configuration of an image."""
+        node_id = self.identity.node_id
+        self.config = self.config.with_dynamic(image.config_of(BROKER, ""), image.config_of(BROKER, str(node_id)))
+        for fault in self.config.ignored:
+            logger.warning("ignored setting: %s", fault)
+        self.settings = broker_settings(self.config)
+        self.fetch_sessions.max_sessions = self.config["max.incremental.fetch.session.cache.slots"]
+        self.on_reconfigured(self.config)
+
+    def log_config_of(self, topic: str) -> LogConfig:
+        return log_config(self.config, self._configs.get(Resource(TOPIC, topic), {}))
+
+    def _ask_for_producer_ids(self) -> Awaitable[Any]:
+        request = AllocateProducerIdsRequest(broker_id=self.identity.node_id, broker_epoch=self.epoch)
+        return self.controller.submit(request, 0)
+
+    def topic(self, name: str, topic_id: bytes) -> HostedTopic:
+        """By id where the request has one, else by name."""
+        if topic_id != NO_UUID or not name:
+            topic = self.replicas.by_id(topic_id)
+            if topic is None:
+                raise UnknownTopicId("This server does not host this topic ID.")
+            return topic
+        topic = self.replicas.by_name(name)
+        if topic is None:
+            raise UnknownTopicOrPartition("This server does not host this topic-partition.")
+        return topic
+
+    def partition(self, name: str, topic_id: bytes, index: int) -> Partition:
+        """A replica that leads; whoever else is asked cannot answer for the partition."""
+        topic = self.topic(name, topic_id)
+        partition = topic.partitions.get(index)
+        if partition is None:
+            if index in topic.offline:
+                raise KafkaStorageError(f"Partition {topic.name}-{index} is offline")
+            raise UnknownTopicOrPartition("This server does not host this topic-partition.")
+        if not partition.is_leader:
+            raise NotLeaderOrFollower("This server is not the leader for that topic-partition.")
+        return partition
+
+
+def _log_changes(delta: Delta, image: Image) -> None:
+    """One line for each thing that an operator may look for later; elections are too many to tell."""
+    for topic_id in delta.touched_topics:
+        topic, before = image.topic_by_id(topic_id), delta.before.topic_by_id(topic_id)
+        assert topic is not None
+        if before is None:
+            logger.info(
+                "created topic=%s id=%s partitions=%d", topic.name, uuid_to_text(topic_id), len(topic.partitions)
+            )
+        elif len(before.partitions) < len(topic.partitions):
+            logger.info("grown topic=%s partitions=%d", topic.name, len(topic.partitions))
+    for resource in delta.touched_configs:
+        # Their names and not their values, of which some are secrets.
+        settings = ",".join(sorted(image.configs.get(resource, {})))
+        logger.info("configured %s=%s settings=%s", _KINDS.get(resource.type), resource.name, settings)
+
+
+_KINDS = {TOPIC: "topic", BROKER: "broker", GROUP: "group"}

@@ -1,0 +1,273 @@
+"""Drives coordinators: one for each partition of their topic that this broker leads."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, Protocol, TypeVar, cast
+
+from levada.broker.flushing import Flushing
+from levada.broker.journal import Decode, Encode, PartitionJournal, read_journal
+from levada.broker.partition import Partition
+from levada.coordination.decision import Record
+from levada.coordination.shard import Machine, Shard, Token
+from levada.model.errors import CoordinatorLoadInProgress, KafkaError, NotCoordinator
+from levada.model.hashes import coordinator_partition
+from levada.protocol.errors import CodecError
+from levada.records import Codec, RecordsError
+from levada.world.clock import Clock
+from levada.world.disk import AsyncDisk
+
+logger = logging.getLogger(__name__)
+
+RECORDS_AT_ONCE = 1_000
+"""Replayed before others get a turn of the loop."""
+
+
+M = TypeVar("M", bound=Machine)
+M_contra = TypeVar("M_contra", bound=Machine, contravariant=True)
+
+
+class Operation(Protocol[M_contra]):
+    """What a request asks of a machine; the token is answered now or later."""
+
+    def __call__(self, machine: M_contra, token: Token, now_ms: int) -> None: ...
+
+
+class HostedShard(Generic[M]):
+    """A shard on the event loop: futures for those who wait, one timer for the nearest deadline."""
+
+    def __init__(
+        self,
+        shard: Shard[M],
+        journal: PartitionJournal,
+        partition: Partition,
+        flushing: Flushing,
+        now_ms: Callable[[], int],
+        deliver: "Callable[[Token, Any, HostedShard[M]], None]",
+    ) -> None:
+        self.partition = partition
+        self._deliver = deliver
+        self.leader_epoch = partition.leader_epoch
+        self.is_loaded = False
+        self.is_closed = False
+        self._shard = shard
+        self._journal = journal
+        self._flushing = flushing
+        self._flush: asyncio.Task[None] | None = None
+        self._now_ms = now_ms
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = 0
+
+    @property
+    def is_serving(self) -> bool:
+        return self.is_loaded and not self.is_closed
+
+    @property
+    def machine(self) -> M:
+        return self._shard.machine
+
+    async def load(self, disk: AsyncDisk, decode: Decode, buffer_size: int) -> None:
+        count = 0
+        async for records in read_journal(self.partition, disk, decode, buffer_size):
+            for record in records:
+                self._shard.load(record)
+                count += 1
+                if count % RECORDS_AT_ONCE == 0:
+                    await asyncio.sleep(0)
+        if self.is_closed:
+            return
+        self._shard.finish_loading(self.partition.log.end_offset, self._now_ms())
+        self.is_loaded = True
+        self.partition.watch(self._on_change)
+        self._settle()
+        if count:
+            logger.info("loaded coordinator partition=%s records=%d", self.partition.name, count)
+
+    def run(self, operation: Callable[[M], None]) -> None:
+        self._shard.run(operation, self._now_ms())
+        self._settle()
+
+    def follow(self, record: Record) -> None:
+        """Take up what another has appended to the journal."""
+        self._shard.follow(record, self.partition.log.end_offset)
+
+    def close(self) -> None:
+        """Answer all who wait: the coordinator is another, or will be."""
+        self.is_closed = True
+        self.partition.unwatch(self._on_change)
+        self._shard.resign()
+        self._send_output()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _on_change(self, _partition: Partition, _size: int) -> None:
+        self._shard.advance()
+        self._send_output()
+
+    def _settle(self) -> None:
+        self._send_output()
+        self._set_timer()
+        if self._journal.is_flush_due and self._flush is None and not self.is_closed:
+            self._flush = asyncio.get_running_loop().create_task(self._flush_what_is_due())
+
+    async def _flush_what_is_due(self) -> None:
+        """Those who wait for the device share a flush with all who came while the last one ran."""
+        try:
+            while self._journal.is_flush_due and not self.is_closed:
+                await self._flushing.flush(self.partition.log)
+                self._shard.advance()
+                self._send_output()
+        except KafkaError as error:
+            # The log is offline: nothing that memory has beyond it may be told to anybody.
+            logger.error("coordinator stopped partition=%s reason=%r", self.partition.name, str(error))
+            if not self.is_closed:
+                self.close()
+        finally:
+            self._flush = None
+
+    def _send_output(self) -> None:
+        for token, reply in self._shard.take_output():
+            self._deliver(token, reply, self)
+
+    def _set_timer(self) -> None:
+        """Deadlines mostly move back: then the timer fires for nothing and is set again."""
+        deadline_ms = self._shard.machine.deadline_ms()
+        if deadline_ms is None or (self._timer is not None and self._timer_ms <= deadline_ms):
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        delay_ms = max(deadline_ms - self._now_ms(), 0)
+        self._timer_ms = deadline_ms
+        self._timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self._shard.expire(self._now_ms())
+        self._settle()
+
+
+class Coordinator(Generic[M]):
+    """Finds the shard of a group or a transactional id, and has shards where this broker leads."""
+
+    def __init__(
+        self,
+        new_machine: Callable[[], M],
+        encode: Encode,
+        decode: Decode,
+        clock: Clock,
+        disk: AsyncDisk,
+        flushing: Flushing,
+    ) -> None:
+        self._encode = encode
+        self._decode = decode
+        self._new_machine = new_machine
+        self._clock = clock
+        self._disk = disk
+        self._flushing = flushing
+        self._shards: dict[int, HostedShard[M]] = {}
+        self._partition_count = 0
+        self.failed_partitions = 0
+        self.load_times_ms: list[int] = []
+        self._loading: asyncio.Task[None] | None = None
+        # Sessions must not end because somebody sets the clock, and what is written down must be the time of day.
+        self._start_ms = clock.now_ms() - clock.monotonic_ms()
+        self.load_buffer_size = 5 * 1024 * 1024
+        self.codec = Codec.NONE
+
+    @property
+    def loading_partitions(self) -> int:
+        return sum(not shard.is_loaded for shard in self._shards.values())
+
+    @property
+    def is_loading(self) -> bool:
+        return self.loading_partitions > 0
+
+    def machines(self) -> list[M]:
+        return [shard.machine for shard in self._shards.values() if shard.is_serving]
+
+    def submit(self, identifier: str, operation: Operation[M]) -> "asyncio.Future[Any]":
+        """The reply, once it counts; KafkaError if this broker cannot answer for the group or transactional id."""
+        shard = self._shard_of(identifier)
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        now_ms = self.now_ms()
+        shard.run(lambda machine: operation(machine, future, now_ms))
+        return future
+
+    def follow(self, partition_count: int, partitions: Mapping[int, Partition]) -> None:
+        """Take over what this broker leads now, give up what it does not."""
+        self._partition_count = partition_count
+        for index, shard in list(self._shards.items()):
+            partition = partitions.get(index)
+            if (
+                partition is not shard.partition
+                or not partition.is_leader
+                or partition.leader_epoch != shard.leader_epoch
+            ):
+                del self._shards[index]
+                shard.close()
+        for index, partition in partitions.items():
+            if partition.is_leader and index not in self._shards:
+                self._shards[index] = self._host(partition)
+        if self.is_loading and (self._loading is None or self._loading.done()):
+            self._loading = asyncio.get_running_loop().create_task(self._load())
+
+    def partition_of(self, identifier: str) -> int:
+        """The partition whose leader coordinates it; -1 if the topic is not there."""
+        return coordinator_partition(identifier, self._partition_count) if self._partition_count else -1
+
+    def shard_at(self, index: int) -> HostedShard[M] | None:
+        """The shard of a partition, if it is here and loaded."""
+        shard = self._shards.get(index)
+        return shard if shard is not None and shard.is_serving else None
+
+    def run_all(self, operation: Callable[[M, int], None]) -> None:
+        now_ms = self.now_ms()
+        for shard in list(self._shards.values()):
+            if shard.is_serving:
+                shard.run(lambda machine: operation(machine, now_ms))
+
+    def close(self) -> None:
+        if self._loading is not None:
+            self._loading.cancel()
+        for shard in self._shards.values():
+            shard.close()
+        self._shards.clear()
+
+    def _shard_of(self, identifier: str) -> HostedShard[M]:
+        shard = self._shards.get(self.partition_of(identifier))
+        if shard is None or shard.is_closed:
+            raise NotCoordinator("This is not the correct coordinator.")
+        if not shard.is_loaded:
+            raise CoordinatorLoadInProgress("The coordinator is loading and hence can't process requests.")
+        return shard
+
+    def deliver(self, token: Token, reply: Any, _shard: HostedShard[M]) -> None:
+        """A reply is due; a client that went away has cancelled its future."""
+        future = cast("asyncio.Future[Any]", token)
+        if future.done():
+            return
+        if isinstance(reply, Exception):
+            future.set_exception(reply)
+        else:
+            future.set_result(reply)
+
+    def _host(self, partition: Partition) -> HostedShard[M]:
+        journal = PartitionJournal(partition, self._clock, self._encode, self.codec)
+        shard = Shard(self._new_machine(), journal)
+        return HostedShard(shard, journal, partition, self._flushing, self.now_ms, self.deliver)
+
+    async def _load(self) -> None:
+        while (shard := next((one for one in self._shards.values() if not one.is_loaded), None)) is not None:
+            begun_ms = self._clock.monotonic_ms()
+            try:
+                await shard.load(self._disk, self._decode, self.load_buffer_size)
+                self.load_times_ms.append(self._clock.monotonic_ms() - begun_ms)
+            except (OSError, RecordsError, CodecError) as error:
+                # Those that hash to it stay away until somebody mends the log; the others are served.
+                logger.error("cannot load coordinator partition=%s reason=%r", shard.partition.name, str(error))
+                self._shards = {index: one for index, one in self._shards.items() if one is not shard}
+                self.failed_partitions += 1
+
+    def now_ms(self) -> int:
+        return self._start_ms + self._clock.monotonic_ms()

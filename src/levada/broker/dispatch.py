@@ -1,0 +1,160 @@
+"""From a frame to its handler and back to bytes."""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from struct import Struct as Packed
+from struct import error as StructError  # noqa: N812 - a class, named as one
+from typing import Any
+
+from levada.broker.broker import Broker
+from levada.broker.familiar import FamiliarRequests
+from levada.broker.familiar_fetch import FamiliarFetch
+from levada.broker.familiar_produce import FamiliarProduce
+from levada.broker.metrics import BrokerMetrics
+from levada.broker.route import Request, Route
+from levada.model.errors import ErrorCode, KafkaError
+from levada.model.metrics import Registry
+from levada.net.connection import CloseConnection, Reply, ServerConnection
+from levada.protocol.api import ApiKey, request_class, response_class
+from levada.protocol.codec import Piece, decoder_of, encode, encoder_of
+from levada.protocol.declare import Message
+from levada.protocol.errors import CodecError
+from levada.protocol.headers import RequestHeader, decode_request_header, response_has_tags, skip_tags
+from levada.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+
+BAD_BYTES = (CodecError, StructError, IndexError, ValueError, OverflowError)
+"""What decoding raises for bytes that are no request."""
+
+FAMILIAR: dict[int, type[FamiliarFetch] | type[FamiliarProduce]] = {
+    kind.api: kind for kind in (FamiliarFetch, FamiliarProduce)
+}
+
+_VERSIONED_KEY = Packed(">hh")
+_response_header = Packed(">i").pack
+
+
+@dataclass(slots=True)
+class Lane:
+    """All that a request of one API in one version takes, looked up once."""
+
+    version: int
+    has_tags: bool
+    decode: Callable[[memoryview, int, int], tuple[Any, int]]
+    encode: Callable[[Any, Callable[[Piece], None]], None]
+    header_end: bytes
+    """What follows the correlation id in the response's header."""
+    handle: Callable[[Any, Request], Any]
+    familiar: FamiliarRequests[Any] | None
+
+
+class Dispatcher:
+    def __init__(self, routes: dict[int, Route], broker: Broker, metrics: BrokerMetrics | None = None) -> None:
+        self._routes = routes
+        self._broker = broker
+        self._api_metrics = (metrics or BrokerMetrics(Registry(), broker.clock.monotonic_ms())).apis
+        self._perf_ns = broker.clock.perf_ns
+        self._lanes: dict[tuple[int, int], Lane] = {}
+        self._familiar: dict[bytes, FamiliarRequests[Any]] = {}
+        """By the first four bytes of a frame: the API's key and its version."""
+
+    def warm(self, api_keys: Iterable[ApiKey]) -> None:
+        """Compile the codecs of the newest versions before the first client pays for it."""
+        for api_key in api_keys:
+            self._open_lane(self._routes[api_key], self._routes[api_key].versions[-1])
+
+    def __call__(self, frame: memoryview, connection: ServerConnection) -> "Reply | asyncio.Future[Reply]":
+        started_ns = self._perf_ns()
+        familiar = self._familiar.get(frame[:4].tobytes())
+        refusal: KafkaError | None = None
+        if familiar is not None:
+            try:
+                reply = familiar.answer(frame, started_ns)
+                if reply is not None:
+                    return reply
+            except KafkaError as error:
+                refusal = error
+        try:
+            header = decode_request_header(frame)
+            lane = self._lanes.get((header.api_key, header.api_version))
+            if lane is None:
+                route = self._routes.get(header.api_key)
+                if route is None or header.api_version not in route.versions:
+                    return _unsupported(header, route)
+                lane = self._open_lane(route, header.api_version)
+            position = header.body
+            if lane.has_tags:
+                position = position + 1 if frame[position] == 0 else skip_tags(frame, position)
+            # Bytes after the message are ignored, as Apache does: librdkafka sends some after a MetadataRequest.
+            message, _ = lane.decode(frame, position, len(frame))
+        except BAD_BYTES as error:
+            raise CloseConnection(_reason(error)) from error
+        request = Request(header.api_version, header.client_id, connection.peer, self._broker, self._routes)
+        if refusal is not None:
+            assert familiar is not None
+            handled = familiar.refuse(message, request, refusal)
+        else:
+            if lane.familiar is not None:
+                lane.familiar.learn(frame, header.client_id, message)
+            handled = lane.handle(message, request)
+        # A message is never awaitable, and `isawaitable` costs as much as all our counting.
+        if not isinstance(handled, Message) and inspect.isawaitable(handled):
+            return asyncio.ensure_future(
+                self._reply_later(lane, header, handled, len(frame), started_ns, self._perf_ns())
+            )
+        reply = None if handled is None else _reply(lane, header, handled)
+        duration_ns = self._perf_ns() - started_ns
+        self._api_metrics[header.api_key].record(lane.version, len(frame), duration_ns, handled)
+        return reply
+
+    def _open_lane(self, route: Route, version: int) -> Lane:
+        has_tags = response_has_tags(route.api_key, version)
+        lane = self._lanes[route.api_key, version] = Lane(
+            version=version,
+            has_tags=version >= route.flexible_since,
+            decode=decoder_of(request_class(route.api_key), version),
+            encode=encoder_of(response_class(route.api_key), version),
+            header_end=b"\0" if has_tags else b"",
+            handle=route.handle,
+            familiar=self._open_familiar(route.api_key, version),
+        )
+        return lane
+
+    def _open_familiar(self, api_key: int, version: int) -> FamiliarRequests[Any] | None:
+        kind = FAMILIAR.get(api_key)
+        if kind is None or version not in kind.versions:
+            return None
+        familiar = kind(self._broker, self._api_metrics, version)
+        self._familiar[_VERSIONED_KEY.pack(api_key, version)] = familiar
+        return familiar
+
+    async def _reply_later(
+        self, lane: Lane, header: RequestHeader, handled: Awaitable[Any], size: int, started_ns: int, parked_ns: int
+    ) -> Reply:
+        response = await handled
+        remote_ns = self._perf_ns() - parked_ns
+        reply = None if response is None else _reply(lane, header, response)
+        local_ns = self._perf_ns() - started_ns - remote_ns
+        self._api_metrics[header.api_key].record_waited(lane.version, size, local_ns, remote_ns, response)
+        return reply
+
+
+def _reply(lane: Lane, header: RequestHeader, response: Any) -> Reply:
+    pieces: list[Piece] = [_response_header(header.correlation_id) + lane.header_end]
+    lane.encode(response, pieces.append)
+    return pieces
+
+
+def _unsupported(header: RequestHeader, route: Route | None) -> Reply:
+    """Only a client that asks for versions can be told; nobody else could read the answer."""
+    if route is None or header.api_key != ApiKey.API_VERSIONS:
+        raise CloseConnection(f"api key {header.api_key} version {header.api_version} is not served")
+    versions = ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=route.versions[0], max_version=route.versions[-1])
+    response = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[versions])
+    return [_response_header(header.correlation_id), *encode(response, 0)]
+
+
+def _reason(error: Exception) -> str:
+    """For the log; Python's own words about missing bytes would tell an operator nothing."""
+    return "the request ends too early" if isinstance(error, (StructError, IndexError)) else str(error)

@@ -1,0 +1,23 @@
+"""How handlers ask a group's coordinator."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from levada.broker.asking import reply_of
+from levada.broker.coordinators import Operation
+from levada.broker.route import Request
+from levada.groups import GroupMachine
+from levada.model.errors import ErrorCode
+
+Response = TypeVar("Response")
+
+
+def ask(
+    request: Request,
+    group_id: str,
+    operation: Operation[GroupMachine],
+    answer: Callable[[Any], Response],
+    refuse: Callable[[ErrorCode], Response],
+) -> Response | Awaitable[Response]:
+    """`answer` makes a response of what the coordinator says, `refuse` of there being nobody to say it."""
+    return reply_of(request.broker.groups, group_id, operation, answer, refuse)

@@ -1,0 +1,175 @@
+"""Metadata v0-13. v1 null asks for all topics, v4 may forbid creation, v8 operations, v9 flexible, v12 by topic id."""
+
+from collections.abc import Awaitable
+
+from levada.broker.authorized import ALL_CLUSTER_OPERATIONS, ALL_TOPIC_OPERATIONS, NOT_ASKED
+from levada.broker.internal_topics import MADE_ON_FIRST_USE, internal_topic, tell_if_capped
+from levada.broker.route import Request
+from levada.metadata.image import Image, PartitionState, TopicState
+from levada.metadata.records import NO_LEADER
+from levada.model.errors import ErrorCode, KafkaError
+from levada.model.topics import CLUSTER_METADATA, INTERNAL_TOPICS, check_topic_name
+from levada.protocol.api import ApiKey, stable_versions
+from levada.protocol.declare import NO_UUID
+from levada.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from levada.protocol.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+API = ApiKey.METADATA
+VERSIONS = stable_versions(API)
+
+BY_ID_SINCE = 12
+LEFT_TO_THE_BROKER = -1
+
+
+def handle(message: MetadataRequest, request: Request) -> MetadataResponse | Awaitable[MetadataResponse]:
+    if request.version < BY_ID_SINCE and any(_is_by_id(topic) for topic in message.topics or ()):
+        return _refuse_all(message)
+    missing = _to_create(message, request)
+    return _create_first(missing, message, request) if missing else _answer(message, request, {})
+
+
+async def _create_first(names: list[str], message: MetadataRequest, request: Request) -> MetadataResponse:
+    """Create what was asked for and is not there; topics that cannot be made are answered with the reason."""
+    topics = [_new_topic(name, request) for name in names]
+    try:
+        created = await request.broker.controller.submit(CreateTopicsRequest(topics=topics), 7)
+        refused = {result.name: result.error_code for result in created.topics if result.error_code}
+        for made in topics:
+            if made.name in MADE_ON_FIRST_USE and made.name not in refused:
+                tell_if_capped(made, request.broker)
+    except KafkaError:
+        # Nobody can decide just now; the client asks again.
+        refused = dict.fromkeys(names, ErrorCode.LEADER_NOT_AVAILABLE)
+    return _answer(message, request, refused)
+
+
+def _new_topic(name: str, request: Request) -> CreatableTopic:
+    if name in MADE_ON_FIRST_USE:
+        return internal_topic(name, request.broker)
+    return CreatableTopic(
+        name=name,
+        num_partitions=LEFT_TO_THE_BROKER,
+        replication_factor=LEFT_TO_THE_BROKER,
+        assignments=[],
+        configs=[],
+    )
+
+
+def _to_create(message: MetadataRequest, request: Request) -> list[str]:
+    broker = request.broker
+    if not message.topics or not message.allow_auto_topic_creation or not broker.settings.auto_create_topics:
+        return []
+    known = broker.image.topics
+    names = [topic.name for topic in message.topics if topic.topic_id == NO_UUID and topic.name is not None]
+    return [name for name in dict.fromkeys(names) if name not in known and _may_create(name)]
+
+
+def _may_create(name: str) -> bool:
+    try:
+        check_topic_name(name)
+    except KafkaError:
+        return False
+    return name in MADE_ON_FIRST_USE or (name not in INTERNAL_TOPICS and name != CLUSTER_METADATA)
+
+
+def _answer(message: MetadataRequest, request: Request, refused: dict[str, int]) -> MetadataResponse:
+    broker = request.broker
+    image = broker.image
+    if message.topics is None or (request.version == 0 and not message.topics):
+        topics = [_describe(topic, message, image) for topic in image.topics.values()]
+    else:
+        wanted = {(topic.topic_id, topic.name): topic for topic in message.topics}
+        # One id, and names beside it are not looked at.
+        by_id = [topic for topic in wanted.values() if _is_by_id(topic)]
+        topics = [_answer_topic(topic, message, request, refused) for topic in by_id or wanted.values()]
+    endpoints = [(one, one.endpoints[0]) for one in image.live_brokers() if one.endpoints]
+    return MetadataResponse(
+        brokers=[
+            MetadataResponseBroker(node_id=one.broker_id, host=endpoint.host, port=endpoint.port, rack=one.rack)
+            for one, endpoint in endpoints
+        ],
+        cluster_id=broker.identity.cluster_id,
+        controller_id=broker.identity.node_id,
+        topics=topics,
+        cluster_authorized_operations=(
+            ALL_CLUSTER_OPERATIONS if message.include_cluster_authorized_operations else NOT_ASKED
+        ),
+    )
+
+
+def _answer_topic(
+    wanted: MetadataRequestTopic, message: MetadataRequest, request: Request, refused: dict[str, int]
+) -> MetadataResponseTopic:
+    image = request.broker.image
+    if _is_by_id(wanted) or wanted.name is None:
+        topic = image.topic_by_id(wanted.topic_id)
+        return _unknown_id(wanted.topic_id) if topic is None else _describe(topic, message, image)
+    topic = image.topics.get(wanted.name)
+    if topic is not None:
+        return _describe(topic, message, image)
+    try:
+        check_topic_name(wanted.name)
+    except KafkaError as error:
+        return _unknown_name(wanted.name, error.code, message)
+    return _unknown_name(wanted.name, refused.get(wanted.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), message)
+
+
+def _is_by_id(wanted: MetadataRequestTopic) -> bool:
+    return wanted.topic_id != NO_UUID or wanted.name is None
+
+
+def _unknown_id(topic_id: bytes) -> MetadataResponseTopic:
+    return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id, partitions=[])
+
+
+def _unknown_name(name: str, code: int, message: MetadataRequest) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        error_code=code,
+        name=name,
+        is_internal=name in INTERNAL_TOPICS,
+        partitions=[],
+        topic_authorized_operations=_operations(message),
+    )
+
+
+def _refuse_all(message: MetadataRequest) -> MetadataResponse:
+    """Before v12 a request that names an id is refused as a whole, with nothing said of the cluster."""
+    code = ErrorCode.INVALID_REQUEST
+    topics = [
+        MetadataResponseTopic(error_code=code, name=topic.name or "", topic_id=topic.topic_id, partitions=[])
+        for topic in message.topics or ()
+    ]
+    return MetadataResponse(brokers=[], topics=topics, error_code=code)
+
+
+def _operations(message: MetadataRequest) -> int:
+    return ALL_TOPIC_OPERATIONS if message.include_topic_authorized_operations else NOT_ASKED
+
+
+def _describe(topic: TopicState, message: MetadataRequest, image: Image) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.name in INTERNAL_TOPICS,
+        partitions=[_partition(partition, image) for partition in topic.partitions],
+        topic_authorized_operations=_operations(message),
+    )
+
+
+def _partition(partition: PartitionState, image: Image) -> MetadataResponsePartition:
+    return MetadataResponsePartition(
+        error_code=ErrorCode.LEADER_NOT_AVAILABLE if partition.leader == NO_LEADER else ErrorCode.NONE,
+        partition_index=partition.index,
+        leader_id=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=list(partition.replicas),
+        isr_nodes=list(partition.isr),
+        offline_replicas=image.offline_replicas(partition),
+    )

@@ -1,0 +1,53 @@
+"""What dispatch and handlers agree on: an API as it is served, and one request of it."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from levada.broker.broker import Broker
+from levada.protocol.api import ApiKey, request_class
+
+
+@dataclass(slots=True)
+class Request:
+    """What a handler knows beside the message."""
+
+    version: int
+    client_id: str | None
+    peer: str
+    broker: Broker
+    routes: "dict[int, Route]"
+
+    @property
+    def client_host(self) -> str:
+        """Written as Java writes an address without a name; tools show it so."""
+        return f"/{self.peer.rpartition(':')[0]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One API as this broker serves it."""
+
+    api_key: ApiKey
+    versions: range
+    advertised: range
+    flexible_since: int
+    message: type[Any]
+    handle: Callable[[Any, Request], Any]
+    """Gives the response, an awaitable of it, or None where the protocol sends nothing."""
+
+
+def routes_of(handlers: Iterable[ModuleType]) -> dict[int, Route]:
+    """Each handler module names its API and its versions, and has a function `handle`."""
+    return {
+        module.API: Route(
+            api_key=module.API,
+            versions=module.VERSIONS,
+            advertised=getattr(module, "ADVERTISED_VERSIONS", module.VERSIONS),
+            flexible_since=request_class(module.API).flexible_since,
+            message=request_class(module.API),
+            handle=module.handle,
+        )
+        for module in handlers
+    }

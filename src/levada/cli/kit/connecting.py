@@ -1,0 +1,89 @@
+"""The flags that say which cluster a tool talks to, and the clients made from them."""
+
+import argparse
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from levada.cli.kit.files import read_properties
+from levada.cli.kit.parser import key_value
+from levada.cli.kit.refusals import Refused, warn
+
+if TYPE_CHECKING:
+    from levada.client.blocking import Admin
+
+DEFAULT_SERVER: Final = "localhost:9092"
+PROBE_SECONDS: Final = 5.0
+
+
+def add_connection(parser: argparse.ArgumentParser, *, older_config_flag: str | None = None) -> None:
+    """`--bootstrap-server`, `--command-config` (also by its older name, if it has one) and `--command-property`."""
+    parser.add_argument(
+        "--bootstrap-server", metavar="HOST:PORT,...", default=DEFAULT_SERVER,
+        help=f"brokers to ask first (default {DEFAULT_SERVER})",
+    )  # fmt: skip
+    config_flags = ["--command-config"] if older_config_flag is None else ["--command-config", older_config_flag]
+    parser.add_argument(*config_flags, metavar="FILE", dest="command_config", help="a client's properties file")
+    parser.add_argument(
+        "--command-property", metavar="KEY=VALUE", action="append", default=[], type=key_value,
+        help="a client's setting; wins over the file",
+    )  # fmt: skip
+
+
+def given_settings(arguments: argparse.Namespace) -> dict[str, str]:
+    """What file and flags say, by Kafka's names, without the servers."""
+    settings: dict[str, str] = {}
+    if arguments.command_config is not None:
+        settings.update(read_properties(arguments.command_config, "--command-config"))
+    settings.update(arguments.command_property)
+    settings.pop("bootstrap.servers", None)
+    return settings
+
+
+def settings_for(kind: str, given: Mapping[str, str]) -> dict[str, str]:
+    """Those settings that a client of this kind ("admin", "producer", "consumer") knows.
+
+    Files are shared between clients, so what only another kind knows is passed over, and what nobody knows is too, with
+    a line about it: Java's clients do the same.
+    """
+    from levada.client.options.admin_keys import ADMIN_KEYS
+    from levada.client.options.consumer_keys import CONSUMER_KEYS
+    from levada.client.options.producer_keys import PRODUCER_KEYS
+
+    keys = {"admin": ADMIN_KEYS, "producer": PRODUCER_KEYS, "consumer": CONSUMER_KEYS}
+    known = {name: {key.name for key in table} for name, table in keys.items()}
+    for name in given:
+        if not any(name in names for names in known.values()):
+            warn(f"warning: no client has a setting {name!r}, so it does nothing")
+    return {name: value for name, value in given.items() if name in known[kind]}
+
+
+@contextmanager
+def admin_for(arguments: argparse.Namespace) -> "Iterator[Admin]":
+    """An admin client of the cluster that the flags name; Refused when nobody listens there."""
+    from levada.client.blocking import Admin
+
+    settings: dict[str, Any] = dict(settings_for("admin", given_settings(arguments)))
+    settings.setdefault("client.id", "levada-tool")
+    check_reachable(arguments.bootstrap_server)
+    with Admin(arguments.bootstrap_server, **settings) as admin:
+        yield admin
+
+
+def check_reachable(servers: str) -> None:
+    """Refused when no server of the list takes a connection: a client would go on trying for a minute."""
+    from levada.client.options.addresses import parse_addresses
+
+    faults = []
+    for host, port in parse_addresses(servers):
+        try:
+            socket.create_connection((host, port), PROBE_SECONDS).close()
+        except OSError as error:
+            faults.append(f"{host}:{port} ({error.strerror or error})")
+        else:
+            return
+    raise Refused(
+        f"cannot reach {', '.join(faults)}: is a broker running there? Give its address with --bootstrap-server,"
+        " or start one with `levada serve`"
+    )

@@ -1,0 +1,148 @@
+"""`levada serve`: one broker in this process, until it is told to stop."""
+
+import argparse
+import asyncio
+import logging
+import logging.handlers
+import queue
+import resource
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from levada.cli.kit.files import read_properties
+from levada.cli.kit.processes import LISTENING, noted_process, start_daemon
+from levada.cli.kit.refusals import Refused, WrongUsage
+from levada.model.config import ConfigError
+from levada.node.node import Node
+from levada.node.settings import NodeSettings, coordinator_directory, node_settings, parse_listener
+from levada.world.real import loop_name, real_world
+from levada.world.real import run as run_loop
+
+logger = logging.getLogger(__name__)
+
+LOG_NAME = "levada.log"
+
+DEFAULTS = {"log.dirs": "./levada-data", "listeners": "PLAINTEXT://localhost:9092", "node.id": "1"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--data-dir", metavar="DIR", help="where topics are kept, several with commas between (default ./levada-data)"
+    )
+    parser.add_argument("--listen", metavar="HOST:PORT", help="port 0 picks a free one (default localhost:9092)")
+    parser.add_argument("--node-id", metavar="N", help="this broker's id (default 1)")
+    parser.add_argument(
+        "--coordinator", metavar="local[:DIR]", help="where the cluster's state lives (default local, in the data dir)"
+    )
+    parser.add_argument("--config", metavar="FILE", type=Path, help="a Kafka server.properties")
+    parser.add_argument("properties", metavar="FILE", type=Path, nargs="?", help="the same, as Kafka's script takes it")
+    parser.add_argument(
+        "--set", "--override", metavar="KEY=VALUE", action="append", default=[], help="wins over the file"
+    )
+    parser.add_argument(
+        "--daemon", "-daemon", action=argparse.BooleanOptionalAction, default=False,
+        help="go on in the background once the broker listens",
+    )  # fmt: skip
+    parser.add_argument(
+        "--log-file", metavar="FILE", type=Path,
+        help=f"where the log goes (default stderr, or DATA-DIR/{LOG_NAME} in the background)",
+    )  # fmt: skip
+
+
+def run(arguments: argparse.Namespace) -> int:
+    settings = settings_of(arguments)
+    if arguments.daemon:
+        log_path = arguments.log_file or Path(settings.data_directory) / LOG_NAME
+        return start_daemon([*arguments.given, "--no-daemon"], settings.data_directory, log_path)
+    with logging_to(arguments.log_file):
+        run_loop(serve(settings))
+    return 0
+
+
+async def serve(settings: NodeSettings) -> None:
+    """Run a node until SIGTERM or Ctrl-C."""
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    node = Node(real_world(settings.config["num.recovery.threads.per.data.dir"]), settings)
+    fatal: list[str] = []
+
+    def stop_for(reason: str) -> None:
+        fatal.append(reason)
+        stopping.set()
+
+    node.on_fatal = stop_for
+    logger.info("starting loop=%s data_dir=%s", loop_name(), settings.data_directory)
+    try:
+        await node.start()
+        with noted_process(settings.data_directory):
+            host = settings.listen_host or "0.0.0.0"
+            print(f"levada: broker {settings.node_id} {LISTENING} {host}:{node.port}", flush=True)
+            await stopping.wait()
+        logger.info("stopping")
+    finally:
+        await node.stop()
+    if fatal:
+        raise Refused(f"the broker has stopped: {fatal[0]}; mend the directory and start it again")
+
+
+def settings_of(arguments: argparse.Namespace) -> NodeSettings:
+    """Flags win over --set, which wins over the file, which wins over our defaults."""
+    given: dict[str, str] = {}
+    if arguments.config is not None and arguments.properties is not None:
+        raise WrongUsage(f"two files of properties: --config {arguments.config} and {arguments.properties}")
+    config_path = arguments.config or arguments.properties
+    if config_path is not None:
+        given.update(read_properties(config_path, "--config"))
+    for assignment in arguments.set:
+        key, equals, value = assignment.partition("=")
+        if not equals:
+            raise ConfigError(f"--set wants KEY=VALUE, not {assignment!r}")
+        given[key.strip()] = value.strip()
+    if arguments.data_dir is not None:
+        given["log.dirs"] = arguments.data_dir
+    if arguments.listen is not None:
+        parse_listener("--listen", arguments.listen)
+        given["listeners"] = f"PLAINTEXT://{arguments.listen}"
+    if arguments.node_id is not None:
+        given["node.id"] = arguments.node_id
+    open_files_allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    settings = node_settings(_with_defaults(given), open_files_allowed)
+    if arguments.coordinator is not None:
+        settings = replace(settings, coordinator=arguments.coordinator)
+    coordinator_directory(settings)
+    return settings
+
+
+def _with_defaults(given: dict[str, str]) -> dict[str, str]:
+    """Our defaults, where neither a key nor its older name was given."""
+    older_names = {"log.dirs": "log.dir", "node.id": "broker.id"}
+    absent = [key for key in DEFAULTS if key not in given and older_names.get(key) not in given]
+    return {**given, **{key: DEFAULTS[key] for key in absent}}
+
+
+@contextmanager
+def logging_to(path: Path | None) -> Iterator[None]:
+    """One line an event, to a file or to stderr, written by another thread: a slow terminal must not hold the loop."""
+    formatter = logging.Formatter("%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s %(message)s", "%Y-%m-%dT%H:%M:%S")
+    formatter.converter = time.gmtime
+    handler = logging.StreamHandler() if path is None else logging.FileHandler(path)
+    handler.setFormatter(formatter)
+    lines: queue.SimpleQueue[logging.LogRecord] = queue.SimpleQueue()
+    listener = logging.handlers.QueueListener(lines, handler)
+    root = logging.getLogger()
+    queueing = logging.handlers.QueueHandler(lines)
+    root.addHandler(queueing)
+    root.setLevel(logging.INFO)
+    listener.start()
+    try:
+        yield
+    finally:
+        root.removeHandler(queueing)
+        listener.stop()
+        handler.close()

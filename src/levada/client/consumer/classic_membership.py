@@ -1,0 +1,274 @@
+"""Membership in a classic group: its members assign themselves their partitions, and the leader decides."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+from dataclasses import replace
+
+from levada.client.assignors import RebalanceProtocol
+from levada.client.cluster import Cluster, ClusterView, Deadline
+from levada.client.consumer.background import InPoll, patience, spawn, stop
+from levada.client.consumer.classic_heartbeats import Heartbeats
+from levada.client.consumer.classic_join import Joined, Joiner, Lost
+from levada.client.consumer.commits import Commits
+from levada.client.consumer.coordinator import Coordinator
+from levada.client.consumer.listening import give_up, stop_reading, take_up
+from levada.client.consumer.poll_watch import PollWatch
+from levada.client.consumer.standing import NO_GENERATION, Standing
+from levada.client.consumer.subscription import Subscriptions
+from levada.client.consumer.wanted_topics import WantedTopics
+from levada.client.errors import KafkaError
+from levada.client.types import GroupMetadata, TopicPartition
+from levada.model.errors import ErrorCode
+
+logger = logging.getLogger("levada.client")
+
+CLOSED = "the consumer is being closed"
+UNSUBSCRIBED = "the consumer unsubscribed from all topics"
+
+
+class ClassicMembership:
+    """Eager or cooperative, as the assignors allow (KIP-429)."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        coordinator: Coordinator,
+        standing: Standing,
+        subscriptions: Subscriptions,
+        commits: Commits,
+    ) -> None:
+        self.on_news: Callable[[], None] = lambda: None
+        self._cluster = cluster
+        self._clock = cluster.world.clock
+        self._coordinator = coordinator
+        self._standing = standing
+        self._subscriptions = subscriptions
+        self._commits = commits
+        self._topics = WantedTopics(cluster, subscriptions)
+        self._joiner = Joiner(cluster, coordinator, standing, subscriptions, self._topics)
+        self._watch = PollWatch(self._clock, cluster.options["max.poll.interval.ms"])
+        self._beats = Heartbeats(cluster, coordinator, standing, self._watch, self._on_beat)
+        self._beating: asyncio.Task[None] | None = None
+        self._in_poll = InPoll()
+        self._in_poll.on_wanted = self._tell
+        self._rebalancing: asyncio.Task[None] | None = None
+        self._is_prepared = False
+        self._reason = ""
+        """Why it has to join, while it has to."""
+        self._joined: Joined | None = None
+        self._judged: ClusterView | None = None
+        """The view in which a leader has looked for changes of what it assigned."""
+        self._fatal: BaseException | None = None
+        self._api_timeout_ms: int = cluster.options["default.api.timeout.ms"]
+        standing.on_refusal = self._on_refusal
+        cluster.listeners.append(lambda view: self._look())
+
+    def group_metadata(self) -> GroupMetadata:
+        standing = self._standing
+        return standing.shown if standing.shown and self._subscriptions.is_group_managed else standing.metadata()
+
+    def polled(self, now_ms: int) -> None:
+        self._watch.polled(now_ms)
+
+    async def advance(self, deadline: Deadline) -> None:
+        if self._fatal is not None:
+            raise self._fatal
+        if not self._subscriptions.is_group_managed:
+            return
+        self._topics.update()
+        if self._beating is None:
+            self._beating = spawn(self._beats.run())
+            self._beating.add_done_callback(self._on_beats_over)
+        while self._rebalancing is not None or self._must_join():
+            if self._rebalancing is None:
+                self._rebalancing = self._in_poll.start(self._rebalance())
+            task = self._rebalancing
+            if not await self._in_poll.serve(task, patience(deadline, self._has_work)):
+                return
+            self._watch.polled(self._clock.monotonic_ms())
+            if self._rebalancing is not task:
+                # The listener has unsubscribed.
+                return
+            self._rebalancing = None
+            self._raise_from(task)
+
+    async def unsubscribe(self) -> None:
+        await self._part(Deadline(self._clock, self._api_timeout_ms), UNSUBSCRIBED, leaves=None)
+
+    async def close(self, deadline: Deadline, *, leaves: bool | None = None) -> None:
+        try:
+            await self._part(deadline, CLOSED, leaves=leaves)
+        finally:
+            await stop(self._beating)
+            self._coordinator.close()
+
+    # Joining
+
+    def _must_join(self) -> bool:
+        if not self._reason:
+            self._reason = self._why_join()
+        return bool(self._reason)
+
+    def _why_join(self) -> str:
+        joined = self._joined
+        if joined is None or not self._standing.is_member:
+            return "need to (re-)join the group"
+        if self._subscriptions.topics != joined.topics:
+            return "the subscription has changed"
+        if joined.led is not None and self._judged is not self._cluster.view:
+            self._judged = self._cluster.view
+            if self._topics.counts(self._topics.of_group) != joined.led:
+                return "cached metadata has changed"
+        return ""
+
+    async def _rebalance(self) -> None:
+        """From one generation to the next; goes on in the background where a poll does not wait."""
+        if not self._is_prepared:
+            await self._prepare()
+            self._is_prepared = True
+        await self._topics.look_for_matches()
+        reason, self._reason = self._reason, ""
+        try:
+            joined = await self._joiner.join(reason)
+        except Lost:
+            self._joined = None
+            self._is_prepared = False
+            return
+        except BaseException:
+            self._reason = reason
+            raise
+        self._is_prepared = False
+        self._joined = joined
+        self._judged = None
+        self._beats.begin()
+        logger.info(
+            "joined group=%r generation=%d member=%r leads=%s",
+            self._standing.group_id, joined.generation, self._standing.member_id, joined.led is not None,
+        )  # fmt: skip
+        await self._take(joined)
+
+    async def _prepare(self) -> None:
+        """Commit and give up what the next generation may give to others."""
+        going = self._going()
+        if self._standing.is_member:
+            stop_reading(self._subscriptions, going)
+            await self._commits.auto_commit_now(Deadline(self._clock, self._watch.max_interval_ms))
+        if self._going() or (self._is_eager and self._standing.is_member):
+            await self._in_poll.run(self._give_up)
+        if not self._standing.is_member:
+            self._joiner.owned_since = NO_GENERATION
+
+    async def _give_up(self) -> None:
+        # The generation may have been lost since the rebalance began, and with it everything.
+        going, is_lost = self._going(), not self._standing.is_member
+        logger.info("giving up group=%r lost=%s partitions=%s", self._standing.group_id, is_lost, _named(going))
+        self._commits.forget(going)
+        await give_up(self._subscriptions, going, is_lost=is_lost)
+
+    def _going(self) -> list[TopicPartition]:
+        owned = self._subscriptions.assigned()
+        if self._is_eager or not self._standing.is_member:
+            return owned
+        return [partition for partition in owned if partition.topic not in self._subscriptions.topics]
+
+    async def _take(self, joined: Joined) -> None:
+        """Go from what is owned to what is assigned."""
+        strange = sorted({one.topic for one in joined.partitions if not self._topics.matches(one.topic)})
+        if strange:
+            # Somebody decided by what this member wanted before; once more, with what it wants now.
+            self._reason = f"assigned partitions of {strange} do not match the subscription"
+            return
+        wanted = frozenset(joined.partitions)
+        going = [partition for partition in self._subscriptions.assigned() if partition not in wanted]
+        if going:
+            stop_reading(self._subscriptions, going)
+            await self._commits.auto_commit_now(Deadline(self._clock, self._watch.max_interval_ms))
+            logger.info("giving up group=%r partitions=%s", self._standing.group_id, _named(going))
+            self._commits.forget(going)
+            await self._in_poll.run(lambda: give_up(self._subscriptions, going, is_lost=not self._standing.is_member))
+            # Others wait for these: the next generation gives them away (KIP-429).
+            self._reason = "need to revoke partitions and re-join"
+        await self._in_poll.run(lambda: self._take_up(joined))
+
+    async def _take_up(self, joined: Joined) -> None:
+        if self._standing.generation != joined.generation:
+            return
+        more = frozenset(one.topic for one in joined.partitions)
+        self._topics.accept(more)
+        self._joined = replace(joined, topics=joined.topics | more)
+        self._joiner.owned_since = joined.generation
+        joined.assignor.on_assignment(joined.partitions, joined.generation)
+        owned = frozenset(self._subscriptions.assigned())
+        coming = [partition for partition in joined.partitions if partition not in owned]
+        await take_up(self._subscriptions, coming)
+
+    @property
+    def _is_eager(self) -> bool:
+        return self._joiner.protocol is RebalanceProtocol.EAGER
+
+    def _has_work(self) -> bool:
+        """Whether there is something to read while the group decides."""
+        return any(not state.is_being_revoked for _, state in self._subscriptions.states())
+
+    def _raise_from(self, done: "asyncio.Task[None]") -> None:
+        """What the rebalance failed with, for whoever polls."""
+        error = None if done.cancelled() else done.exception()
+        if error is None:
+            return
+        if isinstance(error, KafkaError) and error.fatal:
+            self._fatal = error
+        raise error
+
+    # Leaving
+
+    async def _part(self, deadline: Deadline, reason: str, *, leaves: bool | None) -> None:
+        if self._rebalancing is not None:
+            await stop(self._rebalancing)
+            self._rebalancing = None
+            self._is_prepared = False
+            # A join that waits for the others would hold up everything that is said after it.
+            self._coordinator.hang_up()
+        await self._commits.auto_commit_now(deadline)
+        try:
+            self._commits.run_callbacks()
+            owned = self._subscriptions.assigned()
+            if owned and self._subscriptions.is_group_managed:
+                await give_up(self._subscriptions, owned, is_lost=not self._standing.is_member)
+                self._commits.forget(owned)
+        finally:
+            self._joined = None
+            self._joiner.owned_since = NO_GENERATION
+            await self._beats.leave(reason, deadline, leaves=leaves)
+
+    # News from the background
+
+    def _tell(self) -> None:
+        self.on_news()
+
+    def _look(self) -> None:
+        """The view of the cluster has changed."""
+        if self._joined is not None:
+            self.on_news()
+
+    def _on_beat(self, code: ErrorCode) -> None:
+        """The coordinator's answer to a heartbeat was not that all is well."""
+        if code == ErrorCode.REBALANCE_IN_PROGRESS:
+            self._reason = self._reason or "group is already rebalancing"
+        elif code not in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
+            self._fatal = self._coordinator.refusal(code)
+        self.on_news()
+
+    def _on_refusal(self, generation: int, code: ErrorCode) -> None:
+        """A commit was refused."""
+        if generation == self._standing.generation:
+            self._beats.answered(code)
+
+    def _on_beats_over(self, task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and task.exception() is not None:
+            self._fatal = task.exception()
+            self.on_news()
+
+
+def _named(partitions: Collection[TopicPartition]) -> str:
+    return ",".join(str(partition) for partition in sorted(partitions))

@@ -1,0 +1,89 @@
+"""Work beside the polls that is repeated until nothing is left to do, with pauses while it fails."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+
+from levada.client.cluster import Backoff, background
+from levada.client.cluster.waiting import shared
+from levada.client.consumer.background import happens
+from levada.client.errors import KafkaError
+
+logger = logging.getLogger("levada.client")
+
+Step = Callable[[], Awaitable[bool]]
+"""Whether something has to be tried again; raises what is final."""
+
+
+class Errand:
+    """A task for as long as it is needed; what it cannot get over waits to be raised to the user."""
+
+    def __init__(
+        self, backoff: Backoff, is_needed: Callable[[], bool], steps: Sequence[Step], on_news: Callable[[], None]
+    ) -> None:
+        self._backoff = backoff
+        self._is_needed = is_needed
+        self._steps = steps
+        self._on_news = on_news
+        self._task: asyncio.Task[None] | None = None
+        self._failure: KafkaError | None = None
+        self._stirred = asyncio.Event()
+        self._is_closed = False
+
+    def pursue(self) -> None:
+        """Begin if there is need; returns at once."""
+        if self._task is None and not self._is_closed and self._is_needed():
+            self._task = background(self._run())
+            self._task.add_done_callback(self._ended)
+
+    def stir(self) -> None:
+        """Do not wait any longer to try again: something changed."""
+        self._stirred.set()
+
+    def raise_failure(self) -> None:
+        """What ended the last attempt, once."""
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    async def settle(self) -> None:
+        """Wait until nothing is left to do."""
+        self.pursue()
+        if self._task is not None:
+            await shared(self._task)
+        self.raise_failure()
+
+    def close(self) -> None:
+        self._is_closed = True
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _run(self) -> None:
+        try:
+            await self._repeat()
+        finally:
+            # At once and not in the callback: who looks meanwhile must not wait for what is over.
+            self._task = None
+
+    async def _repeat(self) -> None:
+        failures = 0
+        while self._is_needed():
+            self._stirred.clear()
+            try:
+                again = [await step() for step in self._steps]
+            except KafkaError as error:
+                if not error.retriable:
+                    self._failure = error
+                    return
+                logger.debug("tried again soon: %s", error)
+                again = [True]
+            failures = failures + 1 if any(again) else 0
+            self._on_news()
+            if failures:
+                await happens(self._stirred, self._backoff.pause_ms(failures))
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("work beside the polls ended", exc_info=error)
+            self._failure = KafkaError(f"work beside the polls ended with {error!r}")
+        self._on_news()

@@ -1,0 +1,247 @@
+"""Membership in a group of the new protocol: the coordinator assigns, members give up before others get (KIP-848)."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from levada.client.cluster import Cluster, ClusterView, Deadline
+from levada.client.consumer.background import InPoll, happens, patience, spawn, stop
+from levada.client.consumer.commits import Commits
+from levada.client.consumer.coordinator import Coordinator
+from levada.client.consumer.listening import give_up, stop_reading, take_up
+from levada.client.consumer.next_heartbeats import Heartbeats, State
+from levada.client.consumer.next_report import Report
+from levada.client.consumer.poll_watch import PollWatch
+from levada.client.consumer.standing import Standing
+from levada.client.consumer.subscription import Subscriptions
+from levada.client.consumer.wanted_topics import WantedTopics
+from levada.client.types import GroupMetadata, TopicPartition
+from levada.model.errors import ErrorCode
+from levada.protocol.declare import NO_UUID
+from levada.protocol.messages.consumer_group_heartbeat import Assignment
+
+logger = logging.getLogger("levada.client")
+
+
+class NextMembership:
+    """Heartbeats in the background bring what this member shall have; polls bring it there."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        coordinator: Coordinator,
+        standing: Standing,
+        subscriptions: Subscriptions,
+        commits: Commits,
+    ) -> None:
+        self.on_news: Callable[[], None] = lambda: None
+        self._cluster = cluster
+        self._clock = cluster.world.clock
+        self._coordinator = coordinator
+        self._standing = standing
+        self._subscriptions = subscriptions
+        self._commits = commits
+        self._topics = WantedTopics(cluster, subscriptions)
+        self._watch = PollWatch(self._clock, cluster.options["max.poll.interval.ms"])
+        self._report = Report(cluster.options, subscriptions)
+        self._beats = Heartbeats(cluster, coordinator, standing, self._report, self._watch)
+        self._beats.on_news = self._tell
+        self._beating: asyncio.Task[None] | None = None
+        self._in_poll = InPoll()
+        self._in_poll.on_wanted = self._tell
+        self._rebalancing: asyncio.Task[None] | None = None
+        self._reached: Assignment | None = None
+        """The target that the assignment follows."""
+        self._lacks: ClusterView | None = None
+        """The view in which some of the target's topics have no name."""
+        self._told = 0
+        """The version of the subscription that the coordinator hears of."""
+        self._news = asyncio.Event()
+        self._fatal: BaseException | None = None
+        self._api_timeout_ms: int = cluster.options["default.api.timeout.ms"]
+        standing.on_refusal = self._on_refusal
+        cluster.listeners.append(lambda view: self._tell())
+
+    def group_metadata(self) -> GroupMetadata:
+        standing = self._standing
+        return standing.shown if standing.shown and self._subscriptions.is_group_managed else standing.metadata()
+
+    def polled(self, now_ms: int) -> None:
+        self._watch.polled(now_ms)
+
+    async def advance(self, deadline: Deadline) -> None:
+        self._raise_complaint()
+        if not self._subscriptions.is_group_managed:
+            return
+        self._topics.update()
+        self._take_part()
+        while True:
+            if self._rebalancing is None and self._must_reconcile():
+                self._rebalancing = self._in_poll.start(self._reconcile())
+            if self._rebalancing is not None:
+                task = self._rebalancing
+                if not await self._in_poll.serve(task, patience(deadline, self._has_work)):
+                    return
+                self._watch.polled(self._clock.monotonic_ms())
+                if self._rebalancing is not task:
+                    # The listener has unsubscribed.
+                    return
+                self._rebalancing = None
+                task.result()
+            elif self._reached is not None or not await happens(self._news, deadline.remaining_ms()):
+                return
+            self._raise_complaint()
+
+    async def unsubscribe(self) -> None:
+        await self._part(Deadline(self._clock, self._api_timeout_ms), leaves=None)
+
+    async def close(self, deadline: Deadline, *, leaves: bool | None = None) -> None:
+        try:
+            await self._part(deadline, leaves=leaves)
+        finally:
+            await stop(self._beating)
+            self._coordinator.close()
+
+    def _take_part(self) -> None:
+        """See to it that heartbeats go out, and soon where there is something new to tell."""
+        if self._beating is None:
+            self._beating = spawn(self._beats.run())
+            self._beating.add_done_callback(self._on_beats_over)
+        if self._beats.state is State.OUT:
+            self._reached = None
+            self._beats.join()
+        elif self._told != self._subscriptions.version:
+            self._beats.hurry()
+        self._told = self._subscriptions.version
+
+    # Reconciliation
+
+    def _must_reconcile(self) -> bool:
+        if self._beats.state is State.LOST:
+            return True
+        target = self._beats.target
+        return target is not None and (
+            target is not self._reached or (self._lacks is not None and self._lacks is not self._cluster.view)
+        )
+
+    async def _reconcile(self) -> None:
+        """From what is owned to what the coordinator wants; goes on in the background where a poll does not wait."""
+        if self._beats.state is State.LOST:
+            await self._in_poll.run(self._lose)
+            return
+        target = self._beats.target
+        if target is None:
+            return
+        names, is_complete = self._named(target)
+        going = self._going(names)
+        if going:
+            stop_reading(self._subscriptions, going)
+            await self._commits.auto_commit_now(Deadline(self._clock, self._watch.max_interval_ms))
+        await self._in_poll.run(lambda: self._follow(target, names, is_complete=is_complete))
+
+    async def _follow(self, target: Assignment, names: dict[TopicPartition, bytes], *, is_complete: bool) -> None:
+        if self._beats.target is not target:
+            # The next round sees to what has become of it.
+            return
+        going = self._going(names)
+        kept = frozenset(self._subscriptions.assigned()).difference(going)
+        coming = [partition for partition in names if partition not in kept]
+        is_first = self._reached is None
+        self._reached = target
+        self._lacks = None if is_complete else self._cluster.view
+        if going:
+            logger.info("giving up group=%r partitions=%s", self._standing.group_id, _text(going))
+            self._commits.forget(going)
+            try:
+                await give_up(self._subscriptions, going)
+            finally:
+                for partition in going:
+                    self._report.ids.pop(partition, None)
+                self._beats.hurry()
+        if self._beats.target is not target:
+            return
+        if coming or is_first:
+            logger.info("taking up group=%r partitions=%s", self._standing.group_id, _text(coming))
+            self._report.ids.update({partition: names[partition] for partition in coming})
+            self._beats.hurry()
+            await take_up(self._subscriptions, coming)
+
+    def _going(self, names: dict[TopicPartition, bytes]) -> list[TopicPartition]:
+        """What is not wanted any more; a topic that was deleted and made again is another one."""
+        ids = self._report.ids
+        return [one for one in self._subscriptions.assigned() if names.get(one) != ids.get(one, NO_UUID)]
+
+    def _named(self, target: Assignment) -> tuple[dict[TopicPartition, bytes], bool]:
+        """The target's partitions with the ids of their topics; those whose names are not known yet are left out."""
+        known = self._cluster.view.names
+        names = {
+            TopicPartition(known[one.topic_id], index): one.topic_id
+            for one in target.topic_partitions
+            if one.topic_id in known
+            for index in one.partitions
+        }
+        is_complete = all(one.topic_id in known for one in target.topic_partitions)
+        if not is_complete:
+            self._cluster.refresh_soon()
+        return names, is_complete
+
+    async def _lose(self) -> None:
+        """Tell the user, and join anew."""
+        owned = self._subscriptions.assigned()
+        self._reached = self._lacks = None
+        try:
+            if owned:
+                self._commits.forget(owned)
+                await give_up(self._subscriptions, owned, is_lost=True)
+        finally:
+            if self._beats.state is State.LOST and self._fatal is None and self._beats.complaint is None:
+                self._beats.join()
+
+    def _has_work(self) -> bool:
+        return any(not state.is_being_revoked for _, state in self._subscriptions.states())
+
+    # Leaving
+
+    async def _part(self, deadline: Deadline, *, leaves: bool | None) -> None:
+        await stop(self._rebalancing)
+        self._rebalancing = None
+        await self._commits.auto_commit_now(deadline)
+        try:
+            self._commits.run_callbacks()
+            owned = self._subscriptions.assigned()
+            if owned and self._subscriptions.is_group_managed:
+                self._commits.forget(owned)
+                await give_up(self._subscriptions, owned, is_lost=not self._standing.is_member)
+        finally:
+            self._reached = self._lacks = None
+            await self._beats.leave(deadline, leaves=leaves)
+
+    # News from the background
+
+    def _raise_complaint(self) -> None:
+        complaint, self._beats.complaint = self._beats.complaint, None
+        if complaint is not None and complaint.fatal:
+            self._fatal = complaint
+        if self._fatal is not None or complaint is not None:
+            raise self._fatal or complaint or AssertionError
+
+    def _tell(self) -> None:
+        self._news.set()
+        self.on_news()
+
+    def _on_refusal(self, epoch: int, code: ErrorCode) -> None:
+        """A commit was refused."""
+        if epoch != self._standing.generation or code == ErrorCode.REBALANCE_IN_PROGRESS:
+            return
+        if code == ErrorCode.FENCED_INSTANCE_ID:
+            self._fatal = self._coordinator.refusal(code)
+        self._beats.lose(f"{code.name} for a commit")
+
+    def _on_beats_over(self, task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and task.exception() is not None:
+            self._fatal = task.exception()
+            self._tell()
+
+
+def _text(partitions: list[TopicPartition]) -> str:
+    return ",".join(str(partition) for partition in sorted(partitions))

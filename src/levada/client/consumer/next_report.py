@@ -1,0 +1,80 @@
+"""What a member of a new-protocol group tells its coordinator: all of it at first, later what has changed (KIP-848)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from levada.client.consumer.subscription import Mode, Subscriptions
+from levada.client.options import Options
+from levada.client.types import TopicPartition
+from levada.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, RequestTopicPartitions
+
+JOINING, LEAVING, LEAVING_FOR_NOW = 0, -1, -2
+FIRST_WITH_PATTERNS = 1
+"""The version that has them, and in which members make their ids themselves."""
+
+NO_PATTERN = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """The parts that a coordinator remembers."""
+
+    names: Sequence[str]
+    pattern: str | None
+    owned: Sequence[tuple[bytes, Sequence[int]]]
+
+
+@dataclass(slots=True)
+class Report:
+    """Builds heartbeats; whatever was not answered is said again, with everything else."""
+
+    options: Options
+    subscriptions: Subscriptions
+    ids: dict[TopicPartition, bytes] = field(default_factory=dict)
+    """The topic ids of the partitions that are owned."""
+    _known: Said | None = None
+    """What the coordinator has answered to."""
+
+    def forget(self) -> None:
+        self._known = None
+
+    def now(self) -> Said:
+        """What there is to say."""
+        subscriptions = self.subscriptions
+        names = [] if subscriptions.mode is Mode.SERVER_PATTERN else sorted(subscriptions.topics)
+        owned: dict[bytes, list[int]] = {}
+        for partition, topic_id in sorted(self.ids.items()):
+            owned.setdefault(topic_id, []).append(partition.partition)
+        return Said(names, subscriptions.server_pattern, list(owned.items()))
+
+    def is_behind(self) -> bool:
+        """Whether there is more to say than the coordinator has heard."""
+        return self._known is not None and self.now() != self._known
+
+    def answered(self, said: Said) -> None:
+        self._known = said
+
+    def heartbeat(
+        self, said: Said, group_id: str, member_id: str, epoch: int, version: int
+    ) -> ConsumerGroupHeartbeatRequest:
+        known = self._known if epoch != JOINING else None
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=group_id,
+            member_id=member_id,
+            member_epoch=epoch,
+            instance_id=self.options["group.instance.id"],
+        )
+        if known is None:
+            request.rack_id = self.options["client.rack"] or None
+            request.rebalance_timeout_ms = self.options["max.poll.interval.ms"]
+            request.server_assignor = self.options["group.remote.assignor"]
+        if known is None or known.names != said.names:
+            request.subscribed_topic_names = list(said.names)
+        if version >= FIRST_WITH_PATTERNS and said.pattern != (None if known is None else known.pattern):
+            # Only an empty one takes the pattern back that was sent before.
+            request.subscribed_topic_regex = said.pattern or NO_PATTERN
+        if known is None or known.owned != said.owned:
+            request.topic_partitions = [
+                RequestTopicPartitions(topic_id=topic_id, partitions=list(indexes)) for topic_id, indexes in said.owned
+            ]
+        return request

@@ -1,0 +1,279 @@
+"""Records that wait to be sent: encoded at once into their partition's batch, within `buffer.memory`."""
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+
+from levada.client.errors import IllegalState, RecordTooLarge
+from levada.client.options import Options
+from levada.client.producer.batch import Batch, OnDelivery
+from levada.client.producer.handle import Handle
+from levada.client.producer.lane import Lane
+from levada.model.buffers import Buffer
+from levada.records.record import BATCH_HEADER_SIZE, HeaderInput
+from levada.records.writer import BatchWriter
+
+# Length, timestamp delta, offset delta, key length, value length and header count at their longest, and attributes.
+RECORD_OVERHEAD = 5 + 10 + 5 + 5 + 5 + 5 + 1
+HEADER_OVERHEAD = 10
+
+
+class Accumulator:
+    """Filled by the users' threads, emptied by the client's loop; `lock` is held for moments only."""
+
+    def __init__(self, options: Options, now_ms: Callable[[], float], wake: Callable[[], None]) -> None:
+        self.lock = threading.Lock()
+        self.ready: dict[Lane, None] = {}
+        """Lanes with something to send, in the order they became so."""
+        self.incomplete: dict[Batch, None] = {}
+        """Batches without an outcome, oldest first."""
+        self.memory: int = options["buffer.memory"]
+        self.free = self.memory
+        self.linger_ms: float = options["linger.ms"]
+        self.on_room: Callable[[], object] = _nothing
+        """Called on the loop when memory has become free."""
+        self.releases = 0
+        """How often memory was given back: who found none, and sees this grown, may try again."""
+        self.refusal: str | None = None
+        """Why no batch is begun any more."""
+        self._lingering: dict[Lane, None] = {}
+        self._now_ms = now_ms
+        self.wake = wake
+        """Tells the loop that there is something to do; called without the lock."""
+        self._max_request_size: int = options["max.request.size"]
+        self._spare: list[bytearray] = []
+        """Memory of batches that are done, each of the usual size."""
+        self._batch_size = max(1, min(options["batch.size"], self._max_request_size, self.memory))
+
+    def append_open(
+        self,
+        lane: Lane,
+        timestamp_ms: int,
+        key: Buffer | None,
+        value: Buffer | None,
+        headers: Sequence[HeaderInput],
+        on_delivery: OnDelivery | None,
+    ) -> Handle | None:
+        """Put a record into the batch that its lane has open; None when there is none, or it has no room."""
+        with self.lock:
+            batch = lane.open
+            if batch is None:
+                return None
+            index = batch.writer.append(timestamp_ms, key, value, headers)
+            if index < 0:
+                return None
+            if on_delivery is not None:
+                batch.tell(index, timestamp_ms, on_delivery)
+            return Handle(batch, index, timestamp_ms)
+
+    def append(
+        self,
+        lane: Lane,
+        timestamp_ms: int,
+        key: Buffer | None,
+        value: Buffer | None,
+        headers: Sequence[HeaderInput],
+        on_delivery: OnDelivery | None,
+    ) -> Handle | None:
+        """The same, in a new batch where it takes one; None when there is no memory for it."""
+        handle = self.append_open(lane, timestamp_ms, key, value, headers, on_delivery)
+        if handle is None:
+            with self.lock:
+                handle = self._append_anew(lane, timestamp_ms, key, value, headers, on_delivery)
+            self.wake()
+        return handle
+
+    def _append_anew(
+        self,
+        lane: Lane,
+        timestamp_ms: int,
+        key: Buffer | None,
+        value: Buffer | None,
+        headers: Sequence[HeaderInput],
+        on_delivery: OnDelivery | None,
+    ) -> Handle | None:
+        batch = self.begin(lane, record_size(key, value, headers))
+        if batch is None:
+            return None
+        try:
+            index = batch.writer.append(timestamp_ms, key, value, headers)
+        except BaseException:
+            self.undo(lane, batch)
+            raise
+        if on_delivery is not None:
+            batch.tell(index, timestamp_ms, on_delivery)
+        return Handle(batch, index, timestamp_ms)
+
+    def close_full(self, lane: Lane) -> bool:
+        """The lane's batch has no room for the next record, so it need not wait for it; False if there is none."""
+        with self.lock:
+            is_closed = self.close(lane)
+        if is_closed:
+            self.wake()
+        return is_closed
+
+    def begin(self, lane: Lane, size: int) -> Batch | None:
+        """Close the lane's batch and begin one with room for a record of this size; None when there is no memory.
+
+        With the lock held, and kept until the new batch has its first record.
+        """
+        if self.refusal is not None:
+            raise IllegalState(self.refusal)
+        size += BATCH_HEADER_SIZE
+        if size > self._max_request_size:
+            raise RecordTooLarge(f"a record of {size} bytes, where max.request.size is {self._max_request_size}")
+        if size > self.memory:
+            raise RecordTooLarge(f"a record of {size} bytes, where buffer.memory is {self.memory}")
+        self.close(lane)
+        reserved = max(size, self._batch_size)
+        if reserved > self.free:
+            # Nothing can wait for company any more: only what is sent gives memory back.
+            self._close_all()
+            return None
+        self.free -= reserved
+        lane.used_at_ms = self._now_ms()
+        batch = Batch(lane, self._writer(reserved), reserved, lane.used_at_ms)
+        lane.open = batch
+        self._lingering[lane] = None
+        self.incomplete[batch] = None
+        return batch
+
+    def undo(self, lane: Lane, batch: Batch) -> None:
+        """Nothing came of a batch: what was to be its first record cannot be encoded."""
+        lane.open = None
+        del self._lingering[lane]
+        del self.incomplete[batch]
+        self.free += batch.reserved
+
+    # The loop's side
+
+    def close_due(self, now_ms: float) -> float | None:
+        """Close the batches that have waited for `linger.ms`; the time when the next one will have."""
+        with self.lock:
+            while self._lingering:
+                lane = next(iter(self._lingering))
+                assert lane.open is not None
+                due_ms = lane.open.created_ms + self.linger_ms
+                if due_ms > now_ms:
+                    return due_ms
+                self.close(lane)
+        return None
+
+    def flush(self) -> list[Batch]:
+        """Let everything go, and tell what that is."""
+        with self.lock:
+            self._close_all()
+            return list(self.incomplete)
+
+    def shut(self, refusal: str) -> list[Batch]:
+        """Take nothing more; what there is still."""
+        with self.lock:
+            self.refusal = refusal
+            self._close_all()
+            return list(self.incomplete)
+
+    def expired(self, created_until_ms: float) -> tuple[list[Batch], float | None]:
+        """The batches that were begun up to then, and when the oldest of the others was."""
+        with self.lock:
+            expired = [batch for batch in self.incomplete if batch.created_ms <= created_until_ms]
+            others = (batch.created_ms for batch in self.incomplete if batch.created_ms > created_until_ms)
+            return expired, min(others, default=None)
+
+    def ready_lanes(self) -> list[Lane]:
+        with self.lock:
+            return list(self.ready)
+
+    def done(self, batch: Batch) -> None:
+        """The batch has its outcome: its memory can be used again."""
+        with self.lock:
+            if batch in self.incomplete:
+                del self.incomplete[batch]
+                self.free += batch.reserved
+                self.releases += 1
+                if batch.reserved == self._batch_size and (memory := batch.writer.give_back()) is not None:
+                    self._spare.append(memory)
+        self.on_room()
+
+    def take(self, lane: Lane) -> Batch:
+        """Remove the first batch from a lane's queue."""
+        with self.lock:
+            return lane.queue.popleft()
+
+    def withdraw(self, batch: Batch) -> None:
+        """Remove a batch from its lane's queue, wherever it stands."""
+        with self.lock:
+            if batch is batch.lane.open:
+                self.close(batch.lane)
+            if batch in batch.lane.queue:
+                batch.lane.queue.remove(batch)
+
+    def retire(self, lane: Lane) -> None:
+        """A lane has nothing to send for now."""
+        with self.lock:
+            if not lane.queue and not lane.unresolved:
+                self.ready.pop(lane, None)
+
+    def mark_ready(self, lane: Lane) -> None:
+        with self.lock:
+            self.ready[lane] = None
+
+    def put_back(self, lane: Lane, batches: Iterable[Batch]) -> None:
+        """To the front of a lane's queue, in this order."""
+        with self.lock:
+            lane.queue.extendleft(reversed(list(batches)))
+            self.ready[lane] = None
+
+    def drop_unsent(self, lane: Lane) -> list[Batch]:
+        """Take all that was never sent off a lane."""
+        with self.lock:
+            self.close(lane)
+            dropped = list(lane.queue)
+            lane.queue.clear()
+            return dropped
+
+    def reserve_again(self, batches: Iterable[Batch]) -> None:
+        """Parts of a batch that was split take over its memory, whatever that comes to."""
+        with self.lock:
+            for batch in batches:
+                self.free -= batch.reserved
+                self.incomplete[batch] = None
+            self._trim_spare()
+
+    def _writer(self, reserved: int) -> BatchWriter:
+        """For a batch whose memory is reserved."""
+        memory = self._spare.pop() if reserved == self._batch_size and self._spare else None
+        self._trim_spare()
+        return BatchWriter(reserved, memory)
+
+    def _trim_spare(self) -> None:
+        """Only as much is kept as may still be used; parts of split batches can take more than there is."""
+        del self._spare[max(self.free, 0) // self._batch_size :]
+
+    def _close_all(self) -> None:
+        for lane in list(self._lingering):
+            self.close(lane)
+
+    def close(self, lane: Lane) -> bool:
+        """Let the lane's batch go as it is, if there is one; with the lock held."""
+        batch = lane.open
+        if batch is None:
+            return False
+        lane.open = None
+        # Who looked at the lane a moment ago may still have it in hand.
+        batch.writer.stop()
+        del self._lingering[lane]
+        lane.queue.append(batch)
+        lane.queued_bytes += batch.writer.size
+        self.ready[lane] = None
+        return True
+
+
+def _nothing() -> None:
+    pass
+
+
+def record_size(key: Buffer | None, value: Buffer | None, headers: Sequence[HeaderInput]) -> int:
+    """What a record takes in a batch at most."""
+    size = RECORD_OVERHEAD + len(key or b"") + len(value or b"")
+    for name, content in headers:
+        size += HEADER_OVERHEAD + 4 * len(name) + len(content or b"")
+    return size

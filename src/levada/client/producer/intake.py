@@ -1,0 +1,132 @@
+"""What a send gives, made into a record: serialized, given its lane and time, and put into a batch."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from levada.client.errors import KafkaError
+from levada.client.interceptors import Interceptors
+from levada.client.options import Options
+from levada.client.producer.accumulator import Accumulator
+from levada.client.producer.batch import OnDelivery
+from levada.client.producer.bulk import ListRows
+from levada.client.producer.handle import Handle
+from levada.client.producer.routes import Routes
+from levada.client.serializers import serialize
+from levada.client.types import RecordMetadata
+from levada.model.buffers import Buffer
+
+HeadersInput: TypeAlias = Mapping[str, Buffer | None] | Sequence[tuple[str, Buffer | None]] | None
+
+
+Prepared: TypeAlias = tuple[
+    str, Buffer | None, Buffer | None, Sequence[tuple[str, Buffer | None]], int | None, int, OnDelivery | None
+]
+"""Topic, value, key, headers, partition, timestamp, callback."""
+
+
+class ProducerRecord(NamedTuple):
+    """What an interceptor sees before a record is serialized."""
+
+    topic: str
+    value: Any
+    key: Any
+    headers: Sequence[tuple[str, Buffer | None]]
+    partition: int | None
+    timestamp_ms: int
+
+
+class Intake:
+    """From any thread; never waits."""
+
+    def __init__(
+        self,
+        options: Options,
+        routes: Routes,
+        accumulator: Accumulator,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._routes = routes
+        self._topics = routes.topics
+        self._accumulator = accumulator
+        self._now_ms = now_ms
+        self._key_serializer = options["key.serializer"]
+        self._value_serializer = options["value.serializer"]
+        self._serializes = self._key_serializer is not None or self._value_serializer is not None
+        self._interceptors = Interceptors(options["interceptor.classes"], dict(options.given))
+        self._is_plain = not self._serializes and not self._interceptors
+        self.is_plain = self._is_plain and routes.hashes_keys
+        """Whether records without a partition need nothing but a place in their batch."""
+
+    def prepare(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        headers: HeadersInput,
+        partition: int | None,
+        timestamp_ms: int | None,
+        on_delivery: OnDelivery | None,
+    ) -> Prepared:
+        """A record as it is encoded: changed by the interceptors, serialized, with its time. Once for each record."""
+        if timestamp_ms is None:
+            timestamp_ms = self._now_ms()
+        pairs = () if headers is None else _pairs(headers)
+        if self._is_plain:
+            return topic, value, key, pairs, partition, timestamp_ms, on_delivery
+        record = self._interceptors.on_send(ProducerRecord(topic, value, key, pairs, partition, timestamp_ms))
+        return (
+            record.topic,
+            serialize(self._value_serializer, record.value, record.topic),
+            serialize(self._key_serializer, record.key, record.topic, "key"),
+            record.headers,
+            record.partition,
+            record.timestamp_ms,
+            self._telling(on_delivery) if self._interceptors else on_delivery,
+        )
+
+    def put(self, record: Prepared) -> Handle | None:
+        """Put a record into a batch; None if its topic is not known yet, or there is no memory."""
+        topic, value, key, headers, partition, timestamp_ms, on_delivery = record
+        routes = self._routes
+        lanes = self._topics.get(topic)
+        if lanes is None:
+            return None
+        if partition is not None:
+            if not 0 <= partition < lanes.count:
+                return None
+            lane = lanes.lanes[partition]
+        elif key is None and routes.asks_nobody:
+            lane = routes.sticky(lanes)
+            handle = self._accumulator.append_open(lane, timestamp_ms, None, value, headers, on_delivery)
+            if handle is not None:
+                return handle
+            if self._accumulator.close_full(lane):
+                lane = routes.is_full(lanes, lane)
+        else:
+            lane = routes.lane(lanes, key, value)
+        return self._accumulator.append(lane, timestamp_ms, key, value, headers, on_delivery)
+
+    def rows(self, values: Sequence[Any], keys: Sequence[Any] | None, timestamp_ms: int | None) -> ListRows:
+        """Rows for a bulk send, serialized where a serializer is set."""
+        if self._value_serializer is not None:
+            values = [serialize(self._value_serializer, value, "") for value in values]
+        if self._key_serializer is not None and keys is not None:
+            keys = [serialize(self._key_serializer, key, "", "key") for key in keys]
+        return ListRows(values, keys, self._now_ms() if timestamp_ms is None else timestamp_ms)
+
+    def close(self) -> None:
+        self._interceptors.close()
+
+    def _telling(self, on_delivery: OnDelivery | None) -> OnDelivery:
+        def tell(metadata: RecordMetadata | None, error: KafkaError | None) -> None:
+            self._interceptors.on_acknowledgement(metadata, error)
+            if on_delivery is not None:
+                on_delivery(metadata, error)
+
+        return tell
+
+
+def _pairs(
+    headers: Mapping[str, Buffer | None] | Sequence[tuple[str, Buffer | None]],
+) -> Sequence[tuple[str, Buffer | None]]:
+    return tuple(headers.items()) if isinstance(headers, Mapping) else tuple(headers)

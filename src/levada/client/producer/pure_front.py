@@ -1,0 +1,89 @@
+"""The way of a plain record into an open batch, in Python: the twin of `_front.pyx`, with the accumulator's lock."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from levada.records.writer import murmur2
+
+if TYPE_CHECKING:
+    from levada.client.producer.batch import Batch
+    from levada.client.producer.routes import TopicLanes
+
+
+class Ticket:
+    """A record's place: its batch, and where in it."""
+
+    __slots__ = ("batch", "index", "timestamp_ms")
+
+    def __init__(self, batch: "Batch", index: int, timestamp_ms: int) -> None:
+        self.batch = batch
+        self.index = index
+        self.timestamp_ms = timestamp_ms
+
+
+class Front:
+    """Puts a record into the open batch of its lane, or leaves it to the longer way."""
+
+    def __init__(
+        self,
+        topics: "dict[str, TopicLanes]",
+        handle_type: type[Any],
+        append_open: Callable[..., Any],
+        now_ms: Callable[[], int],
+        check: Callable[[], None] | None,
+        longer: Callable[..., Any],
+        *,
+        uses_system_time: bool,
+    ) -> None:
+        self.is_open = False
+        """Off when the producer is closed, or its records need more than this."""
+        self._topics = topics
+        self._append_open = append_open
+        self._now_ms = now_ms
+        self._check = check
+        self._longer = longer
+
+    def send(
+        self,
+        topic: str,
+        value: Any = None,
+        *,
+        key: Any = None,
+        headers: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        on_delivery: Any = None,
+    ) -> Any:
+        """The handle of the record; what the longer way gives, if it has to be taken."""
+        handle = self._hurry(topic, value, key, headers, partition, timestamp_ms, on_delivery)
+        if handle is None:
+            return self._longer(topic, value, key, headers, partition, timestamp_ms, on_delivery)
+        return handle
+
+    def _hurry(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        headers: Any,
+        partition: int | None,
+        timestamp_ms: int | None,
+        on_delivery: Any,
+    ) -> Any:
+        if not self.is_open or partition is not None or headers is not None:
+            return None
+        lanes = self._topics.get(topic)
+        if lanes is None:
+            return None
+        if key is None:
+            lane = lanes.sticky
+        elif type(key) is bytes:
+            lane = lanes.lanes[(murmur2(key) & 0x7FFF_FFFF) % lanes.count]
+        else:
+            return None
+        if lane is None:
+            return None
+        if self._check is not None:
+            self._check()
+        time_ms = self._now_ms() if timestamp_ms is None else timestamp_ms
+        return self._append_open(lane, time_ms, key, value, (), on_delivery)

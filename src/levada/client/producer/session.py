@@ -1,0 +1,226 @@
+"""What a producer is to the brokers beyond its records: nobody, one that counts, or the owner of transactions."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from levada.client.cluster import Cluster, Deadline, background
+from levada.client.errors import KafkaError, TimedOut, TransactionAborted, error_for
+from levada.client.options import Options
+from levada.client.producer.accumulator import Accumulator
+from levada.client.producer.batch import Batch
+from levada.client.producer.group_commit import TransactionTicket, commit_together
+from levada.client.producer.handle import wait_in_loop
+from levada.client.producer.identity import Identity
+from levada.client.producer.lane import Lane
+from levada.client.producer.outcome import Outcomes
+from levada.client.producer.transactions import State, Transactions
+from levada.model.errors import ErrorCode
+from levada.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+NO_TIMEOUT_MS = 2**31 - 1
+
+
+class Session(Protocol):
+    @property
+    def transactional_id(self) -> str | None: ...
+
+    @property
+    def identity(self) -> Identity | None:
+        """None: batches have no sequences."""
+
+    @property
+    def adds_implicitly(self) -> bool:
+        """Whether writing to a partition makes it a part of the transaction."""
+
+    def lets_through(self, lane: Lane) -> bool:
+        """Whether this lane may send now."""
+
+    def check_send(self) -> None:
+        """Raise if records cannot be sent now."""
+
+    def start(self) -> None: ...
+
+    def failed(self, error: KafkaError, outcomes: Outcomes) -> None:
+        """A batch has failed for good."""
+
+    async def abort_on_close(self, outcomes: Outcomes, deadline: Deadline) -> bool:
+        """End what is open; whether the records that are left are still worth sending."""
+
+    def stop(self) -> None: ...
+
+
+class PlainSession:
+    """Without idempotence."""
+
+    transactional_id: None = None
+    identity: Identity | None = None
+    adds_implicitly = True
+
+    def lets_through(self, lane: Lane) -> bool:
+        return True
+
+    def check_send(self) -> None:
+        pass
+
+    def start(self) -> None:
+        pass
+
+    def failed(self, error: KafkaError, outcomes: Outcomes) -> None:
+        pass
+
+    async def abort_on_close(self, outcomes: Outcomes, deadline: Deadline) -> bool:
+        return True
+
+    def stop(self) -> None:
+        pass
+
+
+class IdempotentSession(PlainSession):
+    """Asks for a producer id when there is none, and lets nothing through before."""
+
+    def __init__(self, cluster: Cluster, give_up: Callable[[KafkaError], None], pump: Callable[[], None]) -> None:
+        self.identity: Identity = Identity()
+        self._cluster = cluster
+        self._give_up = give_up
+        self._pump = pump
+        self._asking: asyncio.Task[None] | None = None
+        self._error: KafkaError | None = None
+
+    def check_send(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def lets_through(self, lane: Lane) -> bool:
+        if self.identity.is_known:
+            return True
+        self.start()
+        return False
+
+    def start(self) -> None:
+        if not self.identity.is_known and self._asking is None:
+            self._asking = background(self._ask())
+
+    def stop(self) -> None:
+        if self._asking is not None:
+            self._asking.cancel()
+
+    async def _ask(self) -> None:
+        try:
+            forever = Deadline(self._cluster.world.clock, None)
+            await self._cluster.persist(self._ask_once, forever, "no producer id was given")
+        except KafkaError as error:
+            self._error = error
+            self._give_up(error)
+        finally:
+            self._asking = None
+        self._pump()
+
+    async def _ask_once(self) -> None:
+        request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=NO_TIMEOUT_MS)
+        response: InitProducerIdResponse = await self._cluster.call_any(request)
+        if response.error_code != ErrorCode.NONE:
+            raise error_for(response.error_code, context="no producer id was given")
+        self.identity.become(response.producer_id, response.producer_epoch)
+
+
+class TransactionalSession(Transactions):
+    """Transactions, and what ending one means for the records of this producer."""
+
+    def __init__(self, cluster: Cluster, options: Options, accumulator: Accumulator, pump: Callable[[], None]) -> None:
+        self.identity = Identity()
+        super().__init__(cluster, options, self.identity, pump)
+        self._accumulator = accumulator
+
+    @property
+    def is_fenced(self) -> bool:
+        return self.state is State.FENCED
+
+    @property
+    def must_abort(self) -> bool:
+        return self.state is State.MUST_ABORT
+
+    def check_send(self) -> None:
+        self.check("send")
+
+    def start(self) -> None:
+        pass
+
+    def failed(self, error: KafkaError, outcomes: Outcomes) -> None:
+        """What was not sent yet fails with the batch that was lost: it could not be committed any more."""
+        was_open = self.state in (State.IN_TRANSACTION, State.COMMITTING)
+        self.lost(error)
+        if was_open:
+            self._drop_unsent(outcomes, error)
+
+    async def commit(self, flush: Callable[[], Awaitable[None]], deadline: Deadline) -> None:
+        self.check("commit_transaction")
+        await self._flushed(flush, deadline)
+        await self.end(committed=True, deadline=deadline)
+
+    async def abort(self, outcomes: Outcomes, deadline: Deadline) -> None:
+        self.check("abort_transaction")
+        self.state = State.ABORTING
+        outcomes.gives_up = True
+        try:
+            on_wire = self._drop_unsent(outcomes, TransactionAborted("the transaction was aborted"))
+            await _within(wait_in_loop(on_wire), deadline)
+            await self.end(committed=False, deadline=deadline)
+        finally:
+            outcomes.gives_up = False
+
+    async def hand_over(self, flush: Callable[[], Awaitable[None]], deadline: Deadline) -> TransactionTicket:
+        self.check("commit_transaction")
+        await self._flushed(flush, deadline)
+        ticket = TransactionTicket(self.transactional_id, self.identity.producer_id, self.identity.producer_epoch)
+        self.completed()
+        self.state = State.UNINITIALIZED
+        return ticket
+
+    async def commit_group(
+        self, tickets: list[TransactionTicket], flush: Callable[[], Awaitable[None]], deadline: Deadline
+    ) -> None:
+        self.check("commit_transaction")
+        await self._flushed(flush, deadline)
+        own = TransactionTicket(self.transactional_id, self.identity.producer_id, self.identity.producer_epoch)
+        # The coordinator does not know of a transaction in which nothing was sent.
+        members = [own, *tickets] if self.has_begun else tickets
+        self.state = State.COMMITTING
+        if members:
+            results = await self.guarded(
+                lambda: commit_together(self._cluster, members, self.transactional_id),
+                deadline,
+                "the group was not committed",
+            )
+            for result in results:
+                if result.transactional_id == self.transactional_id:
+                    self.identity.become(result.producer_id, result.producer_epoch)
+        self.completed()
+
+    async def abort_on_close(self, outcomes: Outcomes, deadline: Deadline) -> bool:
+        if self.state in (State.IN_TRANSACTION, State.MUST_ABORT, State.ABORTING):
+            await self.abort(outcomes, deadline)
+        return False
+
+    async def _flushed(self, flush: Callable[[], Awaitable[None]], deadline: Deadline) -> None:
+        await _within(flush(), deadline)
+        if self.error is not None:
+            raise self.error
+
+    def _drop_unsent(self, outcomes: Outcomes, error: KafkaError) -> list[Batch]:
+        """Fail all that is not on the wire; what is."""
+        on_wire = []
+        for batch in self._accumulator.flush():
+            if batch.is_on_wire:
+                on_wire.append(batch)
+            else:
+                outcomes.give_up(batch, error)
+        return on_wire
+
+
+async def _within(work: Awaitable[None], deadline: Deadline) -> None:
+    try:
+        async with asyncio.timeout(min(deadline.remaining_ms() / 1_000, 1e9)):
+            await work
+    except TimeoutError as error:
+        raise TimedOut(f"not everything was sent within {deadline.timeout_ms:.0f} ms; call it again") from error

@@ -1,0 +1,43 @@
+"""Every request that changes the cluster, and the function that decides it."""
+
+from collections.abc import Callable
+from typing import Any
+
+from levada.controller import brokers, configs, reassignments, replica_directories, topics
+from levada.controller.adoption import AdoptRequest, SkipProducerIdsRequest, adopt, skip_producer_ids
+from levada.controller.decision import Context, Decision
+from levada.metadata.image import Image
+from levada.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from levada.protocol.messages.alter_configs import AlterConfigsRequest
+from levada.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from levada.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
+from levada.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from levada.protocol.messages.broker_registration import BrokerRegistrationRequest
+from levada.protocol.messages.create_partitions import CreatePartitionsRequest
+from levada.protocol.messages.create_topics import CreateTopicsRequest
+from levada.protocol.messages.delete_topics import DeleteTopicsRequest
+from levada.protocol.messages.elect_leaders import ElectLeadersRequest
+from levada.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from levada.protocol.messages.unregister_broker import UnregisterBrokerRequest
+
+DECIDE: dict[type[Any], Callable[[Image, Any, Context], Decision]] = {
+    CreateTopicsRequest: topics.create,
+    DeleteTopicsRequest: topics.delete,
+    CreatePartitionsRequest: topics.add_partitions,
+    AlterConfigsRequest: configs.alter,
+    IncrementalAlterConfigsRequest: configs.alter_incrementally,
+    ElectLeadersRequest: brokers.elect_leaders,
+    AlterPartitionReassignmentsRequest: reassignments.alter,
+    BrokerRegistrationRequest: brokers.register,
+    BrokerHeartbeatRequest: brokers.heartbeat,
+    UnregisterBrokerRequest: brokers.unregister,
+    AllocateProducerIdsRequest: brokers.allocate_producer_ids,
+    AssignReplicasToDirsRequest: replica_directories.assign,
+    AdoptRequest: adopt,
+    SkipProducerIdsRequest: skip_producer_ids,
+}
+
+
+def decide(image: Image, request: Any, context: Context) -> Decision:
+    """What a request does to a cluster in this state."""
+    return DECIDE[type(request)](image, request, context)

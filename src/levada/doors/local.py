@@ -1,0 +1,468 @@
+"""The coordinator in a directory: for one broker, or for all the brokers of one machine.
+
+Nobody holds a lock to write. Who wants to write claims an epoch by creating `epoch-N`, which only one can; then notes
+how far its predecessor's log file goes, and begins a file of its own that says so. The predecessor looks for a newer
+epoch after each write: if it finds one, it does not know whether the write came before the note, and so says nothing.
+
+A batch is written when the one before it is on the device, so only the last of a file can be torn or lost by a power
+cut. Whoever claims the next epoch writes that one again, in the first frame of its own file, and counts on none of it.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from levada.doors.files import CoordinatorFiles
+from levada.doors.frames import (
+    FRAME_HEAD_SIZE,
+    Start,
+    decode_batch,
+    decode_snapshot,
+    decode_start,
+    encode_batch,
+    encode_snapshot,
+    encode_start,
+    frame_size,
+    frames,
+    has_batch_behind,
+)
+from levada.metadata.door import AlreadyRegistered, Changes, Deposed, DoorError, MetadataBatch, Token
+from levada.metadata.image import Image
+from levada.world.disk import DirectoryLock, File
+from levada.world.world import World
+
+logger = logging.getLogger(__name__)
+
+EPOCH, LOG, SNAPSHOT, MEMBER = "epoch-", "log-", "snapshot-", "member-"
+CLUSTER_ID = "cluster-id"
+SNAPSHOTS_KEPT = 2
+MAX_FILES = 16
+"""Log files, one for each epoch, before a snapshot takes their place."""
+POLL_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Up to where the log was read: the file of an epoch, a position in it, and the offset that comes next."""
+
+    epoch: int
+    position: int
+    next_offset: int
+
+
+BEGINNING = Place(0, 0, 0)
+
+
+def log_name(epoch: int) -> str:
+    return f"{LOG}{epoch:010d}"
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """A log file that was begun: its epoch, what its first frame says, and where its own batches start."""
+
+    epoch: int
+    start: Start
+    position: int
+
+
+class _Gap(DoorError):
+    """Something between what was read and what comes next is not there."""
+
+
+class LocalDoor:
+    def __init__(self, world: World, directory: str, node_id: int, incarnation: str, session_timeout_ms: int) -> None:
+        self._disk = world.disk
+        self._async_disk = world.async_disk
+        self._clock = world.clock
+        self._directory = directory
+        self._files = CoordinatorFiles(world.disk, directory, str(node_id))
+        self._node_id = node_id
+        self._incarnation = incarnation
+        self._session_timeout_ms = session_timeout_ms
+        self._lock: DirectoryLock | None = None
+        self._place: Place | None = None
+        self._bytes_since_snapshot = 0
+        self._files_since_snapshot = 0
+        self._own_log: File | None = None
+        self._own_epoch = 0
+        self._own_end = 0
+        self._own_next_offset = 0
+        self._appended = asyncio.Event()
+
+    def open(self) -> None:
+        """Make the directory; DoorError where it could not keep its promises."""
+        self._files.make()
+        kind = self._disk.network_file_system(self._directory)
+        if kind is not None:
+            raise DoorError(
+                f"{self._directory} is on a network file system ({kind}), which can lose what it was told to keep; "
+                "use a local disk"
+            )
+
+    async def cluster_id(self, proposal: str) -> str:
+        text = self._files.read(CLUSTER_ID).decode(errors="replace").strip()
+        if text:
+            return text
+        self._files.write_whole(CLUSTER_ID, f"{proposal}\n".encode())
+        await self._async_disk.sync_directory(self._directory)
+        return proposal
+
+    # Members
+
+    async def register(self) -> None:
+        try:
+            self._lock = self._disk.lock(self._files.path(f"{MEMBER}{self._node_id}.lock"))
+        except BlockingIOError:
+            raise AlreadyRegistered(
+                f"a broker with id {self._node_id} is running on {self._directory}; stop it or choose another --node-id"
+            ) from None
+        await self.beat()
+
+    async def beat(self) -> None:
+        text = json.dumps({"incarnation": self._incarnation, "monotonic_ms": self._clock.monotonic_ms()})
+        # Unsynced: who reads it lives on the same machine, and dies with it.
+        self._files.write_whole(f"{MEMBER}{self._node_id}", text.encode(), durable=False)
+
+    def _lives(self, node_id: int, incarnation: str) -> bool:
+        try:
+            member = json.loads(self._files.read(f"{MEMBER}{node_id}"))
+            age_ms = self._clock.monotonic_ms() - int(member["monotonic_ms"])
+        except (ValueError, KeyError, TypeError):
+            return False
+        # A clock that is ahead of ours counted from an earlier start of the machine.
+        return bool(member.get("incarnation") == incarnation) and 0 <= age_ms < self._session_timeout_ms
+
+    # Electing
+
+    async def controller_id(self) -> int | None:
+        epochs = self._files.numbers(EPOCH)
+        return self._claimant(epochs[-1])[0] if epochs else None
+
+    async def campaign(self) -> Token | None:
+        epochs = self._files.numbers(EPOCH)
+        newest = epochs[-1] if epochs else 0
+        if newest:
+            owner, incarnation = self._claimant(newest)
+            if owner != self._node_id and self._lives(owner, incarnation):
+                return None
+        token = Token(newest + 1)
+        claim = json.dumps({"node_id": self._node_id, "incarnation": self._incarnation})
+        try:
+            file = self._disk.open(self._files.path(f"{EPOCH}{token.epoch:010d}"), create=True, exclusive=True)
+        except FileExistsError:
+            return None
+        try:
+            file.append([claim.encode()])
+            file.sync()
+        finally:
+            file.close()
+        self._disk.sync_directory(self._directory)
+        self._begin_log(token)
+        return None if self._files.newest(EPOCH) > token.epoch else token
+
+    def _claimant(self, epoch: int) -> tuple[int, str]:
+        try:
+            claim = json.loads(self._files.read(f"{EPOCH}{epoch:010d}"))
+            return int(claim["node_id"]), str(claim["incarnation"])
+        except (ValueError, KeyError, TypeError):
+            # It died while it wrote its name.
+            return -1, ""
+
+    def _begin_log(self, token: Token) -> None:
+        """Note the end of the predecessor, only now that it can no longer write unnoticed, and begin our own file."""
+        start = self._successor(self._last_started(before=token.epoch))
+        data = encode_start(start)
+        file = self._disk.open(self._files.path(log_name(token.epoch)), create=True)
+        try:
+            if file.append([data]) != len(data):
+                raise OSError(f"{file.path}: the disk took only a part of {len(data)} bytes")
+            file.sync()
+            self._disk.sync_directory(self._directory)
+        except OSError:
+            file.close()
+            raise
+        self._let_go_of_log()
+        self._own_log, self._own_epoch, self._own_end = file, token.epoch, len(data)
+        self._own_next_offset = start.next_offset + (len(decode_batch(start.carried).records) if start.carried else 0)
+
+    def _last_started(self, before: int) -> LogFile | None:
+        """The newest log file that has its first frame."""
+        for epoch in reversed(self._files.numbers(LOG)):
+            if epoch < before:
+                file = self._log_file(epoch)
+                if file is not None:
+                    return file
+                self._refuse_if_damaged(epoch, self._files.read(log_name(epoch)), 0)
+        return None
+
+    def _successor(self, file: LogFile | None) -> Start:
+        """What the file after this one begins with."""
+        if file is None:
+            return Start(0, 0)
+        data = self._files.read(log_name(file.epoch))
+        batches = list(frames(data))[1:]
+        self._refuse_if_damaged(file.epoch, data, batches[-1].end if batches else file.position)
+        if not batches:
+            # Nothing was written to it, and it may not be on the device itself.
+            return file.start
+        return Start(file.epoch, decode_batch(batches[-1].payload).base_offset, batches[-1].payload)
+
+    def _refuse_if_damaged(self, epoch: int, data: bytes, end: int) -> None:
+        """Nothing sound can follow a torn end, for a batch is written when all before it is on the device."""
+        if has_batch_behind(data, end):
+            raise DoorError(
+                f"{self._files.path(log_name(epoch))} is damaged at byte {end}, with sound batches behind it; "
+                "restore the directory from a copy"
+            )
+
+    # Writing
+
+    async def append(self, token: Token, expected_offset: int, records: Sequence[Any]) -> None:
+        file = self._own_log
+        if file is None:
+            raise Deposed("this node has no log of its own")
+        if expected_offset != self._own_next_offset:
+            # Only a newer epoch keeps a reader from our end or takes it further, and our file must not have a gap.
+            self._let_go_of_log()
+            raise Deposed(f"epoch {token.epoch} ends at {self._own_next_offset}, not at {expected_offset}")
+        data = encode_batch(MetadataBatch(token.epoch, expected_offset, tuple(records)))
+        try:
+            written = file.append([data])
+            if written != len(data):
+                raise OSError(f"{file.path}: the disk took {written} of {len(data)} bytes")
+        except OSError:
+            self._undo_append(file)
+            raise
+        try:
+            await self._async_disk.sync(file)
+        except OSError as error:
+            # What a failed sync left is anybody's guess; a new epoch reads what is there and writes it again.
+            self._let_go_of_log()
+            raise Deposed(f"cannot sync {file.path}: {error}") from error
+        try:
+            newest = self._files.newest(EPOCH)
+        except OSError as error:
+            self._let_go_of_log()
+            raise Deposed(f"cannot tell whether epoch {token.epoch} is over: {error}") from error
+        if newest > token.epoch:
+            self._let_go_of_log()
+            raise Deposed(f"epoch {token.epoch} is over")
+        self._own_end += len(data)
+        self._own_next_offset += len(records)
+        self._appended.set()
+
+    def _undo_append(self, file: File) -> None:
+        try:
+            file.truncate(self._own_end)
+        except OSError as error:
+            self._let_go_of_log()
+            raise Deposed(f"cannot cut {file.path} back to its last good byte: {error}") from error
+
+    def wants_snapshot(self, max_bytes: int) -> bool:
+        has_records = self._place is not None and self._place.next_offset > 0
+        return has_records and (self._bytes_since_snapshot >= max_bytes or self._files_since_snapshot > MAX_FILES)
+
+    async def write_snapshot(self, image: Image) -> None:
+        place = self._place
+        assert place is not None, "a snapshot is of what was read"
+        assert place.next_offset == image.offset + 1, "a snapshot is of what was read"
+        name = f"{SNAPSHOT}{image.offset:020d}"
+        self._files.write_whole(name, encode_snapshot(image, place.epoch, place.position))
+        await self._async_disk.sync_directory(self._directory)
+        self._remove_old()
+        self._bytes_since_snapshot = self._files_since_snapshot = 0
+        logger.info("metadata snapshot offset=%d topics=%d", image.offset, len(image.topics))
+
+    def _remove_old(self) -> None:
+        """Snapshots but for the last two, and log files and claims that come before both."""
+        snapshots = self._files.numbers(SNAPSHOT)
+        for offset in snapshots[:-SNAPSHOTS_KEPT]:
+            self._disk.remove(self._files.path(f"{SNAPSHOT}{offset:020d}"))
+        kept = [self._load_snapshot(offset) for offset in snapshots[-SNAPSHOTS_KEPT:]]
+        epochs = [one[1] for one in kept if one is not None]
+        if len(epochs) < SNAPSHOTS_KEPT:
+            return
+        needed = min(epochs)
+        for prefix in (LOG, EPOCH):
+            for epoch in [epoch for epoch in self._files.numbers(prefix) if epoch < needed]:
+                self._disk.remove(self._files.path(f"{prefix}{epoch:010d}"))
+
+    # Reading
+
+    async def read(self, after_offset: int) -> Changes:
+        batches: list[MetadataBatch] = []
+        snapshot, tried = None, after_offset
+        if self._place is None or after_offset + 1 != self._place.next_offset:
+            # The first time, and when a read that failed took us further than the reader.
+            tried = self._files.newest(SNAPSHOT)
+            snapshot = self._rewind()
+        while True:
+            try:
+                while await self._read_on(batches):
+                    pass
+                break
+            except _Gap:
+                newest = self._files.newest(SNAPSHOT)
+                if newest <= tried:
+                    raise
+                # The log before it was removed while we were on our way.
+                tried = newest
+                snapshot = self._rewind()
+                batches.clear()
+        if snapshot is not None and snapshot.offset <= after_offset:
+            snapshot = None
+        return Changes(snapshot, [batch for batch in batches if batch.base_offset > after_offset])
+
+    async def wait(self, seconds: float) -> None:
+        try:
+            await asyncio.wait_for(self._appended.wait(), min(seconds, POLL_SECONDS))
+        except TimeoutError:
+            pass
+        self._appended.clear()
+
+    def _rewind(self) -> Image | None:
+        """Begin at the newest snapshot that can be read, or at the first file."""
+        self._place = BEGINNING
+        self._bytes_since_snapshot = self._files_since_snapshot = 0
+        for offset in reversed(self._files.numbers(SNAPSHOT)):
+            loaded = self._load_snapshot(offset)
+            if loaded is not None:
+                image, epoch, position = loaded
+                self._place = Place(epoch, position, image.offset + 1)
+                return image
+            logger.warning("ignored snapshot=%d, which is damaged", offset)
+        return None
+
+    async def _read_on(self, batches: list[MetadataBatch]) -> bool:
+        """Read one file as far as it counts; False when there is no more to read now."""
+        place = self._place
+        assert place is not None
+        newest = self._files.newest(EPOCH)
+        if newest <= place.epoch:
+            data = await self._read_synced(place)
+            if self._files.newest(EPOCH) > newest:
+                return True
+            # Bytes that were there before any newer epoch began are before whatever it notes.
+            self._take(data, batches)
+            return False
+        chain = self._chain(newest)
+        if not chain:
+            # Whoever claimed it has not said yet which of the older files count.
+            return False
+        if self._files.newest(EPOCH) > newest:
+            # Only a file that was there before a newer epoch began is sure to be built upon by it.
+            return True
+        await self._follow(chain, batches)
+        return True
+
+    async def _read_synced(self, place: Place) -> bytes:
+        """The rest of a file, once it is on the device: whoever acts on what a power cut then takes would be alone."""
+        data = self._files.read(log_name(place.epoch), place.position)
+        if place.epoch == self._own_epoch:
+            return data[: max(self._own_end - place.position, 0)]
+        if data:
+            await self._sync_log(place.epoch)
+        return data
+
+    async def _sync_log(self, epoch: int) -> None:
+        try:
+            file = self._disk.open(self._files.path(log_name(epoch)))
+        except FileNotFoundError:
+            # It went with what came before a snapshot.
+            return
+        try:
+            await self._async_disk.sync(file)
+        finally:
+            file.close()
+
+    async def _follow(self, chain: list[LogFile], batches: list[MetadataBatch]) -> None:
+        """Go on in the file where the next offset is, by now; it may have been taken over into a newer one."""
+        place = self._place
+        assert place is not None
+        older = [number for number, file in enumerate(chain) if file.start.next_offset <= place.next_offset]
+        if not older:
+            raise _Gap(
+                f"{self._files.path(log_name(chain[0].epoch))} begins at offset {chain[0].start.next_offset}, but "
+                f"{place.next_offset} was due; restore the directory from a copy"
+            )
+        file = chain[older[-1]]
+        if file.epoch == place.epoch:
+            self._finish(chain[older[-1] + 1], batches)
+            return
+        if file.epoch != self._own_epoch:
+            # Its name may not be there to stay yet, any more than what it carries.
+            await self._sync_log(file.epoch)
+            await self._async_disk.sync_directory(self._directory)
+        self._place = Place(file.epoch, file.position, place.next_offset)
+        self._files_since_snapshot += 1
+        if file.start.carried:
+            self._take_batch(file.start.carried, file.position, batches)
+
+    def _finish(self, following: LogFile, batches: list[MetadataBatch]) -> None:
+        """Read the rest of a file up to where the following one goes on."""
+        place = self._place
+        assert place is not None
+        end = following.start.next_offset
+        reached = self._take(self._files.read(log_name(place.epoch), place.position), batches, end)
+        if reached != end:
+            raise _Gap(
+                f"{self._files.path(log_name(place.epoch))} ends at offset {reached}, but the one after it goes on at "
+                f"{end}; restore the directory from a copy"
+            )
+
+    def _take(self, data: bytes, batches: list[MetadataBatch], end: int | None = None) -> int:
+        """Take the batches of a file, up to an offset if one is given; returns the offset that comes next."""
+        assert self._place is not None
+        start = self._place.position
+        for placed in frames(data):
+            if end is not None and self._place.next_offset >= end:
+                break
+            self._take_batch(placed.payload, start + placed.end, batches)
+        return self._place.next_offset
+
+    def _take_batch(self, payload: bytes, position: int, batches: list[MetadataBatch]) -> None:
+        """A batch is read once, also when it stands in two files."""
+        assert self._place is not None
+        batch, next_offset = decode_batch(payload), self._place.next_offset
+        if batch.base_offset == next_offset:
+            batches.append(batch)
+            next_offset = batch.last_offset + 1
+        elif batch.last_offset >= next_offset:
+            raise DoorError(f"{self._directory}: offset {batch.base_offset} where {next_offset} was due")
+        self._bytes_since_snapshot += len(payload)
+        self._place = Place(self._place.epoch, position, next_offset)
+
+    def _chain(self, epoch: int) -> list[LogFile]:
+        """The files that count, from the first to the one of an epoch: each names the one before it."""
+        chain: list[LogFile] = []
+        while (file := self._log_file(epoch)) is not None:
+            chain.insert(0, file)
+            epoch = file.start.predecessor
+        return chain
+
+    def _log_file(self, epoch: int) -> LogFile | None:
+        """The file of an epoch, if its first frame is there."""
+        name = log_name(epoch)
+        size = frame_size(self._files.read(name, size=FRAME_HEAD_SIZE))
+        first = next(frames(self._files.read(name, size=size)), None)
+        return None if first is None else LogFile(epoch, decode_start(first.payload), first.end)
+
+    def _load_snapshot(self, offset: int) -> tuple[Image, int, int] | None:
+        return decode_snapshot(self._files.read(f"{SNAPSHOT}{offset:020d}"))
+
+    # Files
+
+    async def close(self) -> None:
+        self._let_go_of_log()
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def _let_go_of_log(self) -> None:
+        if self._own_log is not None:
+            self._own_log.close()
+            self._own_log = None

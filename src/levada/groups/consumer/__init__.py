@@ -1,0 +1,23 @@
+"""Consumer groups of the next generation, whose assignments the coordinator makes (KIP-848).
+
+`ConsumerGroups` is all of them, `ConsumerGroup` is one, `ConsumerGroupSettings` is what they are told; `Client` and
+`Committer` say who asks, and `ConsumerTimer` is the type of their keys among the coordinator's timers.
+"""
+
+from levada.groups.consumer.commits import Committer
+from levada.groups.consumer.group import ConsumerGroup, GroupState
+from levada.groups.consumer.groups import ConsumerGroups
+from levada.groups.consumer.settings import ConsumerGroupSettings, Interval, MigrationPolicy
+from levada.groups.consumer.surroundings import Client, ConsumerTimer
+
+__all__ = [
+    "Client",
+    "Committer",
+    "ConsumerGroup",
+    "ConsumerGroupSettings",
+    "ConsumerGroups",
+    "ConsumerTimer",
+    "GroupState",
+    "Interval",
+    "MigrationPolicy",
+]

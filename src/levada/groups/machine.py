@@ -1,0 +1,366 @@
+"""All that one partition of `__consumer_offsets` keeps: the groups that hash to it, and their offsets."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from typing import Any, TypeAlias
+
+from levada.coordination.decision import Decision, EndOfTransaction, Record
+from levada.coordination.shard import Outbox, Token
+from levada.coordination.timers import Timers
+from levada.groups import group_records
+from levada.groups.classic import ClassicGroups, Joiner
+from levada.groups.consumer import Client, Committer, ConsumerGroups, ConsumerTimer
+from levada.groups.counts import GroupCounts
+from levada.groups.describing import described, listed, unknown
+from levada.groups.group import CONSUMER, Group, State
+from levada.groups.offsets import CommittedOffset, NewOffset, Offsets, TopicOffsets, commit_record
+from levada.groups.rebalance import Timer
+from levada.groups.records import ConsumerGroupMetadataKey, GroupMetadataKey, OffsetCommitKey
+from levada.groups.settings import GroupSettings
+from levada.metadata.image import Image
+from levada.model.errors import ErrorCode
+from levada.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from levada.protocol.messages.heartbeat import HeartbeatRequest
+from levada.protocol.messages.join_group import JoinGroupRequest
+from levada.protocol.messages.leave_group import MemberIdentity
+from levada.protocol.messages.list_groups import ListedGroup
+from levada.protocol.messages.offset_commit import OffsetCommitRequest
+from levada.protocol.messages.offset_fetch import OffsetFetchRequestGroup
+from levada.protocol.messages.sync_group import SyncGroupRequest
+from levada.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+
+CHORE_SIZE = 500
+"""Records of upkeep in a batch: few enough to fit one, and not to keep others waiting."""
+CHORE_INTERVAL_MS = 1
+
+
+class Upkeep(Enum):
+    """Timers of what is looked at now and then."""
+
+    CLEANUP = "offsets and groups that nobody needs any more"
+    CHORES = "what is to be written bit by bit"
+
+
+Chore: TypeAlias = Callable[[], list[Record]]
+"""Gives what is still to be written, beginning with what is to be written first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """What groups must know of the cluster they are in."""
+
+    image: Callable[[], Image]
+    group_config: Callable[[str], Mapping[str, str]]
+    """What was set for a group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What a group has committed, and which partitions of it a transaction under way may still change."""
+
+    offsets: TopicOffsets
+    unstable: frozenset[tuple[str, int]]
+
+
+class GroupMachine:
+    """Every operation answers its token, now or later, through the outbox."""
+
+    def __init__(
+        self, settings: GroupSettings, cluster: Cluster, random_bytes: Callable[[int], bytes], counts: GroupCounts
+    ) -> None:
+        self._settings = settings
+        self._counts = counts
+        self._cluster = cluster
+        self.outbox = Outbox()
+        self._timers: Timers[Any] = Timers()
+        self.classic = ClassicGroups(settings, random_bytes, self._timers, self.outbox, counts)
+        self.consumer = ConsumerGroups(
+            settings.consumer, self._timers, random_bytes, cluster.image, cluster.group_config, self.classic.find
+        )
+        self.offsets = Offsets()
+        self._chores: deque[Chore] = deque()
+
+    def apply(self, record: Record) -> None:
+        key = record.key
+        if isinstance(key, OffsetCommitKey):
+            self.offsets.apply(record)
+            if record.value is not None and not self._has_group(key.group):
+                self.classic.make_simple(key.group)
+        elif isinstance(key, EndOfTransaction):
+            self.offsets.end_transaction(key)
+        elif isinstance(key, GroupMetadataKey):
+            self.classic.apply(key, record.value)
+        else:
+            self.consumer.apply(record)
+
+    def on_loaded(self, now_ms: int) -> None:
+        self.classic.on_loaded(now_ms)
+        self.consumer.on_loaded(now_ms)
+        self._timers.set(Upkeep.CLEANUP, now_ms + self._settings.offsets_check_interval_ms)
+
+    def resign(self) -> None:
+        self.classic.resign()
+
+    def deadline_ms(self) -> int | None:
+        return self._timers.deadline_ms()
+
+    def expire(self, now_ms: int) -> bool:
+        timer = self._timers.pop_due(now_ms)
+        if timer is None:
+            return False
+        if isinstance(timer, Timer):
+            self.classic.expire(timer, now_ms)
+        elif isinstance(timer, ConsumerTimer):
+            self._write_consumer(self.consumer.expire(timer, now_ms))
+        elif timer is Upkeep.CHORES:
+            self._do_chores(now_ms)
+        else:
+            self._chores += [partial(self._clean_up, group.group_id, now_ms) for group in self.classic.all()]
+            self._chores += [partial(self._clean_up_consumer, group_id, now_ms) for group_id in self.consumer.groups]
+            self._do_chores(now_ms)
+            self._timers.set(timer, now_ms + self._settings.offsets_check_interval_ms)
+        return True
+
+    def join(self, token: Token, request: JoinGroupRequest, joiner: Joiner, now_ms: int) -> None:
+        group = self.consumer.groups.get(request.group_id)
+        if group is not None and group.members:
+            client = Client(joiner.client_id, joiner.client_host, joiner.version)
+            self._decided(token, self.consumer.join(request, client, now_ms))
+            return
+        if group is not None:
+            # Nobody is left of it: a classic group takes its place.
+            self.outbox.write(self.consumer.delete_records(group))
+            self.outbox.undo.append(lambda _: self.classic.abandon(request.group_id))
+        self.classic.join(token, request, joiner, now_ms)
+
+    def sync(self, token: Token, request: SyncGroupRequest, now_ms: int) -> None:
+        if request.group_id in self.consumer.groups:
+            self.outbox.answer(token, self.consumer.sync(request, now_ms))
+        else:
+            self.classic.sync(token, request, now_ms)
+
+    def heartbeat(self, token: Token, request: HeartbeatRequest, now_ms: int) -> None:
+        is_of_consumers = request.group_id in self.consumer.groups
+        beat = self.consumer.heartbeat_of_classic if is_of_consumers else self.classic.heartbeat
+        self.outbox.answer(token, beat(request, now_ms))
+
+    def leave(self, token: Token, group_id: str, leaving: Sequence[MemberIdentity], now_ms: int) -> None:
+        """One code for each member, in their order."""
+        if group_id in self.consumer.groups:
+            self._decided(token, self.consumer.leave(group_id, leaving, now_ms))
+        else:
+            self.outbox.answer(token, self.classic.leave(group_id, leaving, now_ms))
+
+    def commit(
+        self, token: Token, request: OffsetCommitRequest, version: int, new: Sequence[NewOffset], now_ms: int
+    ) -> None:
+        """Keep offsets whose topics the caller has looked up; one code for each, in their order.
+
+        GROUP_ID_NOT_FOUND is for versions from 9 on; clients of older ones know ILLEGAL_GENERATION instead.
+        """
+        refusal = self._check_commit(request, new, version, now_ms)
+        if refusal:
+            self.outbox.answer(token, [refusal] * len(new))
+            return
+        self._commit(token, new, [commit_record(request.group_id, one) for one in new])
+
+    def commit_in_transaction(
+        self, token: Token, request: TxnOffsetCommitRequest, version: int, new: Sequence[NewOffset], now_ms: int
+    ) -> None:
+        """Keep offsets that count when their producer's transaction is committed."""
+        member = OffsetCommitRequest(
+            group_id=request.group_id,
+            generation_id_or_member_epoch=request.generation_id,
+            member_id=request.member_id,
+            group_instance_id=request.group_instance_id,
+            topics=[],
+        )
+        refusal = self._check_commit(member, new, version, now_ms, is_transactional=True)
+        if refusal:
+            refusal = ErrorCode.ILLEGAL_GENERATION if refusal == ErrorCode.GROUP_ID_NOT_FOUND else refusal
+            self.outbox.answer(token, [refusal] * len(new))
+            return
+        producer = request.producer_id, request.producer_epoch
+        self._commit(token, new, [commit_record(request.group_id, one, *producer) for one in new])
+
+    def _commit(self, token: Token, new: Sequence[NewOffset], records: Sequence[Record]) -> None:
+        codes = [self._check_size(one.committed.metadata) for one in new]
+        kept = [one for one, code in zip(records, codes) if not code]
+        self._counts.offset_commits += len(kept)
+        self.outbox.write(kept)
+        self.outbox.answer(token, codes)
+
+    def committed(self, token: Token, request: OffsetFetchRequestGroup, *, require_stable: bool = False) -> None:
+        """The offsets of a group, none for one that nobody knows; or why they are not told."""
+        group = self.consumer.groups.get(request.group_id)
+        refusal = ErrorCode.NONE
+        if group is not None:
+            refusal = self.consumer.check_fetch(group, request.member_id, request.member_epoch)
+        unstable = self.offsets.unstable_of(request.group_id) if require_stable else frozenset()
+        self.outbox.answer(token, refusal or Committed(self.offsets.of(request.group_id), unstable))
+
+    def delete_offsets(self, token: Token, group_id: str, wanted: Sequence[tuple[str, int]]) -> None:
+        """The answer is a code for all of them, or one for each."""
+        group = self.classic.find(group_id) or self.consumer.groups.get(group_id)
+        if group is None:
+            self.outbox.answer(token, ErrorCode.GROUP_ID_NOT_FOUND)
+            return
+        is_empty = isinstance(group, Group) and group.state is State.EMPTY
+        if isinstance(group, Group) and not is_empty and not group.is_of_consumers:
+            self.outbox.answer(token, ErrorCode.NON_EMPTY_GROUP)
+            return
+        codes = []
+        for topic, partition in wanted:
+            is_used = not is_empty and group.is_subscribed(topic)
+            codes.append(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_used else ErrorCode.NONE)
+            deletion = None if is_used else self.offsets.deletion(group_id, topic, partition)
+            if deletion is not None:
+                self._counts.offset_deletions += 1
+                self.outbox.write([deletion])
+        self.outbox.answer(token, codes)
+
+    def delete_group(self, token: Token, group_id: str) -> None:
+        classic, consumer = self.classic.find(group_id), self.consumer.groups.get(group_id)
+        if classic is None and consumer is None:
+            self.outbox.answer(token, ErrorCode.GROUP_ID_NOT_FOUND)
+            return
+        if (classic is not None and classic.state is not State.EMPTY) or (consumer is not None and consumer.members):
+            self.outbox.answer(token, ErrorCode.NON_EMPTY_GROUP)
+            return
+        self.outbox.write(self.offsets.deletion_of_group(group_id))
+        self.outbox.write(
+            [group_records.deletion(group_id)] if consumer is None else self.consumer.delete_records(consumer)
+        )
+        self.outbox.answer(token, ErrorCode.NONE)
+
+    def consumer_heartbeat(
+        self, token: Token, request: ConsumerGroupHeartbeatRequest, client: Client, now_ms: int
+    ) -> None:
+        self._decided(token, self.consumer.heartbeat(request, client, now_ms))
+
+    def consumer_describe(self, token: Token, group_id: str, now_ms: int) -> None:
+        self.outbox.answer(token, self.consumer.describe(group_id, now_ms))
+
+    def describe(self, token: Token, group_id: str) -> None:
+        group = self.classic.find(group_id)
+        if group is not None:
+            self.outbox.answer(token, described(group))
+            return
+        is_other = group_id in self.consumer.groups
+        reason = f"Group {group_id} is not a classic group." if is_other else f"Group {group_id} not found."
+        self.outbox.answer(token, unknown(group_id, reason))
+
+    def listing(self) -> Iterator[ListedGroup]:
+        yield from map(listed, self.classic.all())
+        for group in self.consumer.groups.values():
+            yield ListedGroup(
+                group_id=group.group_id, protocol_type=CONSUMER, group_state=group.state.value, group_type=CONSUMER
+            )
+
+    def on_topics(self, names: Iterable[str], now_ms: int) -> None:
+        """Topics were made or changed, or are gone."""
+        self.consumer.on_image(names, now_ms)
+
+    def forget_topics(self, names: Iterable[str], now_ms: int) -> None:
+        """Topics are gone, and what was committed for them."""
+        self._chores += [partial(self.offsets.deletion_of_topic, name, now_ms) for name in names]
+        self._do_chores(now_ms)
+
+    def _decided(self, token: Token, decision: Decision[Any]) -> None:
+        self._write_consumer(decision.records)
+        self.outbox.answer(token, decision.reply)
+
+    def _write_consumer(self, records: Sequence[Record]) -> None:
+        for one in records:
+            self._counts.consumer_rebalances += isinstance(one.key, ConsumerGroupMetadataKey) and one.value is not None
+        self.outbox.write(records)
+        for group in self.consumer.take_downgrades():
+            self.outbox.then.append(partial(self._go_back, group))
+
+    def _go_back(self, group: Group, now_ms: int) -> None:
+        self.consumer.forget_timers(group)
+        self.classic.adopt(group, now_ms)
+
+    def _has_group(self, group_id: str) -> bool:
+        return self.classic.find(group_id) is not None or group_id in self.consumer.groups
+
+    def _check_commit(
+        self,
+        request: OffsetCommitRequest,
+        new: Sequence[NewOffset],
+        version: int,
+        now_ms: int,
+        *,
+        is_transactional: bool = False,
+    ) -> ErrorCode:
+        classic = self.classic.find(request.group_id)
+        if classic is not None:
+            return self.classic.check_commit(classic, request, now_ms, is_transactional=is_transactional)
+        epoch = request.generation_id_or_member_epoch
+        consumer = self.consumer.groups.get(request.group_id)
+        if consumer is None:
+            return ErrorCode.GROUP_ID_NOT_FOUND if epoch >= 0 else ErrorCode.NONE
+        committer = Committer(request.member_id, request.group_instance_id, epoch, version, is_transactional)
+        topics = self._cluster.image().topics
+        partitions = ((topics[one.topic].topic_id, one.partition) for one in new if one.topic in topics)
+        return self.consumer.check_commit(consumer, committer, partitions)
+
+    def _check_size(self, metadata: str) -> ErrorCode:
+        is_too_large = len(metadata) > self._settings.max_offset_metadata_size
+        return ErrorCode.OFFSET_METADATA_TOO_LARGE if is_too_large else ErrorCode.NONE
+
+    def _do_chores(self, now_ms: int) -> None:
+        written = 0
+        while self._chores and written < CHORE_SIZE:
+            records = self._chores[0]()
+            if len(records) <= CHORE_SIZE:
+                self._chores.popleft()
+            self.outbox.write(records[:CHORE_SIZE])
+            self._counts.offset_expirations += sum(isinstance(one.key, OffsetCommitKey) for one in records[:CHORE_SIZE])
+            written += len(records)
+        if self._chores:
+            self._timers.set(Upkeep.CHORES, now_ms + CHORE_INTERVAL_MS)
+
+    def _clean_up(self, group_id: str, now_ms: int) -> list[Record]:
+        """Offsets kept for long enough go, and with its last one an empty group."""
+        group = self.classic.find(group_id)
+        if group is None:
+            return []
+        records = self.offsets.expired(group_id, _expiry_of(group), self._settings.offsets_retention_ms, now_ms)
+        count = sum(map(len, self.offsets.of(group_id).values()))
+        is_in_use = group.state is not State.EMPTY or group.pending or self.offsets.has_pending(group_id)
+        if not is_in_use and len(records) == count:
+            records.append(group_records.deletion(group_id))
+        return records
+
+    def _clean_up_consumer(self, group_id: str, now_ms: int) -> list[Record]:
+        group = self.consumer.groups.get(group_id)
+        if group is None:
+            return []
+
+        def since_ms(topic: str, committed: CommittedOffset) -> int | None:
+            return None if group.is_subscribed(topic) else committed.committed_ms
+
+        records = self.offsets.expired(group_id, since_ms, self._settings.offsets_retention_ms, now_ms)
+        count = sum(map(len, self.offsets.of(group_id).values()))
+        if not group.members and len(records) == count and not self.offsets.has_pending(group_id):
+            records += self.consumer.delete_records(group)
+        return records
+
+
+def _expiry_of(group: Group) -> Callable[[str, CommittedOffset], int | None]:
+    """From when on an offset of a group ages (KIP-211), None where it does not."""
+
+    def since_ms(topic: str, committed: CommittedOffset) -> int | None:
+        if group.protocol_type is None:
+            return committed.committed_ms
+        if group.state is State.EMPTY:
+            return committed.committed_ms if group.state_since_ms is None else group.state_since_ms
+        if group.state is State.STABLE and group.is_of_consumers and not group.is_subscribed(topic):
+            return committed.committed_ms
+        return None
+
+    return since_ms

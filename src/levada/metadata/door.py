@@ -1,0 +1,97 @@
+"""The door to whatever keeps a cluster's metadata log: who takes part, who may write, and what was written."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from levada.metadata.image import Image
+
+
+class DoorError(Exception):
+    """The coordinator cannot be used; the text says why and what to do."""
+
+
+class AlreadyRegistered(DoorError):
+    """Another live process takes part under the same id."""
+
+
+class Deposed(DoorError):
+    """Somebody else may write now; whether the last append counts is for its log to say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """The right to write, until somebody has one with a higher epoch."""
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataBatch:
+    """Records that were appended together: all of them count or none."""
+
+    epoch: int
+    base_offset: int
+    records: tuple[Any, ...]
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + len(self.records) - 1
+
+
+@dataclass(slots=True)
+class Changes:
+    """What a reader has to apply to be up to date."""
+
+    snapshot: Image | None = None
+    """To begin from, where the log no longer has what came before."""
+    batches: list[MetadataBatch] = field(default_factory=list)
+
+
+class Door(Protocol):
+    async def cluster_id(self, proposal: str) -> str:
+        """The cluster's id: the proposal, if it has none yet."""
+        ...
+
+    async def register(self) -> None:
+        """Take part under this node's id; AlreadyRegistered if another process does."""
+        ...
+
+    async def beat(self) -> None:
+        """Say that this node lives."""
+        ...
+
+    async def campaign(self) -> Token | None:
+        """Become the one who writes, unless another live node is."""
+        ...
+
+    async def controller_id(self) -> int | None:
+        """The node that claimed the right to write last."""
+        ...
+
+    async def append(self, token: Token, expected_offset: int, records: Sequence[Any]) -> None:
+        """Write a batch whose first record gets `expected_offset`; it counts when this returns.
+
+        Deposed: it may count or not. OSError: nothing was written.
+        """
+        ...
+
+    async def read(self, after_offset: int) -> Changes:
+        """All that counts now and comes after an offset."""
+        ...
+
+    async def wait(self, seconds: float) -> None:
+        """Return when there may be more to read, at the latest after so long."""
+        ...
+
+    def wants_snapshot(self, max_bytes: int) -> bool:
+        """Whether so much was read since the last snapshot that another one is worth its while."""
+        ...
+
+    async def write_snapshot(self, image: Image) -> None:
+        """Keep the image of all that was read, so that the log before it can go; for the one who may write."""
+        ...
+
+    async def close(self) -> None:
+        """Take part no more."""
+        ...

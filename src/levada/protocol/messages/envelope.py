@@ -1,0 +1,16 @@
+"""Envelope (api key 58), every version."""
+
+from levada.protocol.declare import Bytes, Int16, message
+
+
+@message(api_key=58, versions="0", flexible="0+")
+class EnvelopeRequest:
+    request_data: Bytes
+    request_principal: Bytes | None
+    client_host_address: Bytes
+
+
+@message(api_key=58, versions="0", flexible="0+")
+class EnvelopeResponse:
+    response_data: Bytes | None = None
+    error_code: Int16 = 0

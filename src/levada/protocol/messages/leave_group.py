@@ -1,0 +1,34 @@
+"""LeaveGroup (api key 13), every version."""
+
+from dataclasses import field
+from typing import Annotated
+
+from levada.protocol.declare import IGNORABLE, Int16, Int32, Since, String, Until, message, struct
+
+
+@struct
+class MemberIdentity:
+    member_id: String
+    group_instance_id: String | None = None
+    reason: Annotated[String | None, Since(5), IGNORABLE] = None
+
+
+@message(api_key=13, versions="0-5", flexible="4+")
+class LeaveGroupRequest:
+    group_id: String
+    member_id: Annotated[String, Until(2)] = ""
+    members: Annotated[list[MemberIdentity], Since(3)] = field(default_factory=list)
+
+
+@struct
+class MemberResponse:
+    member_id: String
+    group_instance_id: String | None
+    error_code: Int16 = 0
+
+
+@message(api_key=13, versions="0-5", flexible="4+")
+class LeaveGroupResponse:
+    throttle_time_ms: Annotated[Int32, Since(1), IGNORABLE] = 0
+    error_code: Int16 = 0
+    members: Annotated[list[MemberResponse], Since(3)] = field(default_factory=list)

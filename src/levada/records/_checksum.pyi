@@ -1,0 +1,3 @@
+from levada.model.buffers import Buffer
+
+def crc32c(data: Buffer, value: int = 0, /) -> int: ...

@@ -1,0 +1,206 @@
+"""`levada pipeline run` and `check`: from a file to running queries."""
+
+import logging
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from levada.spark.pipeline.building import build, build_from_python
+from levada.spark.pipeline.checking import Findings, check
+from levada.spark.pipeline.context import Context
+from levada.spark.pipeline.definition import Definition, load
+from levada.spark.pipeline.problems import PipelineError, Problem
+from levada.spark.pipeline.progress import Display
+from levada.spark.pipeline.queries import AVAILABLE_NOW, start
+from levada.spark.pipeline.running import (
+    QueryFailed,
+    Running,
+    Signals,
+    StoppedAtOnce,
+    say,
+    stop_at_once,
+    supervise,
+    wait_for_start,
+)
+from levada.spark.pipeline.sinks import Control
+from levada.spark.pipeline.writes import Write, checkpoint_of
+from levada.spark.sessions import DEFAULT_BOOTSTRAP, DEFAULT_MASTER, session
+
+TERMINAL_INTERVAL_S: Final = 1.0
+LINES_INTERVAL_S: Final = 10.0
+LOG: Final = "spark.log"
+"""Beside the checkpoints: what Spark itself has to say, a page for each of our lines."""
+
+LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""PySpark's, which tell each refusal once more, as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """From the command line; they win over the file."""
+
+    file: Path
+    master: str = DEFAULT_MASTER
+    bootstrap: str | None = None
+    checkpoint: str | None = None
+    is_available_now: bool = False
+    interval_s: float | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A pipeline that is built, with everything that is wrong with it."""
+
+    context: Context
+    writes: list[Write]
+    findings: Findings
+    checkpoint: str | None
+    trigger: str | None
+
+
+def check_file(options: Options) -> int:
+    """Print each problem on a line; 0 if there is none."""
+    definition, problems = _definition(options.file)
+    if not problems:
+        spark = _session(options, definition)
+        try:
+            plan = plan_of(spark, options, definition)
+        finally:
+            spark.stop()
+        _print_notes(plan.findings.notes)
+        problems = plan.findings.problems
+        if not problems:
+            print(f"ok: {options.file}: {_count(plan.writes)}", flush=True)
+    return _refused(problems)
+
+
+def run_file(options: Options) -> int:
+    """Check, then run until the end, a signal or a failure."""
+    definition, problems = _definition(options.file)
+    if not problems and not (options.checkpoint or definition.checkpoint):
+        problems = [Problem("checkpoint", "is missing: give --checkpoint DIR, where the progress is kept")]
+    if problems:
+        return _refused(problems)
+    _make_directory(options.checkpoint or definition.checkpoint or "")
+    spark = _session(options, definition)
+    # A signal while Spark starts or checks run ends the process as ever; from here on it is ours.
+    try:
+        plan = plan_of(spark, options, definition)
+        _print_notes(plan.findings.notes)
+        return _refused(plan.findings.problems) or run(plan, options)
+    except StoppedAtOnce:
+        say("stopped in the middle of a batch, which is done again after the next start")
+        # Spark would wait for the batch; without this process it ends as well.
+        sys.stdout.flush()
+        os._exit(1)
+    finally:
+        spark.stop()
+
+
+def plan_of(spark: SparkSession, options: Options, definition: Definition) -> Plan:
+    context = Context(spark, options.bootstrap or definition.bootstrap)
+    is_python = options.file.suffix == ".py"
+    problems = build_from_python(options.file, context) if is_python else build(definition, context)
+    left_behind, more = context.left_behind() if not problems else ([], [])
+    writes = [*context.writes, *left_behind]
+    checkpoint = options.checkpoint or definition.checkpoint
+    findings = check(context, writes, checkpoint)
+    findings.problems = [*problems, *more, *findings.problems]
+    trigger = AVAILABLE_NOW if options.is_available_now else definition.trigger
+    return Plan(context, writes, findings, checkpoint, trigger)
+
+
+def run(plan: Plan, options: Options) -> int:
+    assert plan.checkpoint is not None
+    is_terminal = sys.stdout.isatty()
+    display = Display(sys.stdout, is_terminal=is_terminal, columns=shutil.get_terminal_size().columns)
+    interval_s = options.interval_s or (TERMINAL_INTERVAL_S if is_terminal else LINES_INTERVAL_S)
+    running = Running()
+    control = Control()
+    signals = Signals(control)
+    with signals.heard():
+        try:
+            for write in plan.writes:
+                noting = Control(control.stopping, partial(running.note, write.name))
+                place = checkpoint_of(plan.checkpoint, write.name)
+                begin = partial(start, write, plan.context.bootstrap, place, plan.trigger, noting)
+                wait_for_start(running.start(write.name, begin), control)
+            print(f"levada: running {_count(plan.writes)}", flush=True)
+            supervise(running, control, signals, display, interval_s)
+        except QueryFailed as failure:
+            stop_at_once(running)
+            say(str(failure))
+            return 1
+    print(f"levada: {'stopped' if control.stopping.is_set() else 'done'}; {running.summary()}", flush=True)
+    return 0
+
+
+def _definition(file: Path) -> tuple[Definition, list[Problem]]:
+    """A Python file says nothing before it is run."""
+    if not file.is_file():
+        raise PipelineError(f"there is no file {file}")
+    return (Definition(file.parent), []) if file.suffix == ".py" else load(file)
+
+
+def _session(options: Options, definition: Definition) -> SparkSession:
+    for name in LOGGERS:
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    settings = {**definition.settings, **options.settings}
+    bootstrap = options.bootstrap or definition.bootstrap or DEFAULT_BOOTSTRAP
+    with _errors_to(_log_file(options, definition)):
+        return session(options.master, bootstrap=bootstrap, app_name=options.file.stem, settings=settings)
+
+
+def _make_directory(checkpoint: str) -> None:
+    if "://" not in checkpoint:
+        try:
+            os.makedirs(checkpoint, exist_ok=True)
+        except OSError as error:
+            raise PipelineError(f"checkpoint: cannot make {checkpoint}: {error.strerror}") from error
+
+
+def _log_file(options: Options, definition: Definition) -> str:
+    checkpoint = options.checkpoint or definition.checkpoint
+    if checkpoint is None or "://" in checkpoint or not os.path.isdir(checkpoint):
+        return os.devnull
+    return os.path.join(checkpoint, LOG)
+
+
+@contextmanager
+def _errors_to(path: str) -> Iterator[None]:
+    """What is started meanwhile, that is Java, has the file for its errors as long as it lives."""
+    sys.stderr.flush()
+    ours = os.dup(2)
+    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        os.dup2(file, 2)
+        yield
+    finally:
+        os.dup2(ours, 2)
+        os.close(ours)
+        os.close(file)
+
+
+def _refused(problems: list[Problem]) -> int:
+    for problem in problems:
+        say(str(problem))
+    return 1 if problems else 0
+
+
+def _print_notes(notes: list[Problem]) -> None:
+    for note in notes:
+        print(f"note: {note}", flush=True)
+
+
+def _count(writes: list[Write]) -> str:
+    names = ", ".join(write.name for write in writes)
+    return f"{len(writes)} {'query' if len(writes) == 1 else 'queries'}: {names}"

@@ -1,0 +1,185 @@
+"""What a pipeline is built with: sources, steps and writes; nothing starts before all of it is known."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeVar
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import CaseInsensitiveDict
+
+from levada.spark import rows as steps
+from levada.spark.pipeline.problems import PipelineError, Problem, unknown
+from levada.spark.pipeline.sources import read_files, read_table
+from levada.spark.pipeline.writes import TopicSink, Write, write_to
+from levada.spark.rows import Rows
+from levada.spark.rows.reading import as_option
+from levada.spark.rows.rules import Rule, Unique
+from levada.spark.sessions import bootstrap_of
+from levada.spark.source.settings import stream_settings
+
+READ_ARGUMENTS: Final = ("format", "dead_letters", "tombstones", "stream")
+"""Of `read` itself; the others are options of the data source."""
+
+AnyRows = TypeVar("AnyRows", bound=Rows | DataFrame)
+"""What a step takes, it gives back."""
+
+
+@dataclass(slots=True)
+class Origin:
+    """How rows came to be: a read, and the steps since."""
+
+    name: str
+    rows: Rows
+    is_repeatable: bool = True
+    """Whether a second query comes to the same good rows: not if that depends on the time, or on other rows."""
+    is_carried_on: bool = False
+    """Whether another step has these rows, and their rejected ones with them."""
+    is_written: bool = False
+
+
+class Context:
+    """Given to a pipeline's function.
+
+    `read`, `files` and `table` are its sources, `sql` and the others its steps, `write` its sinks. Rejected rows go
+    with the good ones to `write`; where only good ones go on, as into SQL, a query of its own writes the others to the
+    dead-letter topic.
+    """
+
+    def __init__(self, spark: SparkSession, bootstrap: str | None = None) -> None:
+        self.spark = spark
+        self.bootstrap = bootstrap_of(spark, bootstrap)
+        self.topics: dict[str, str] = {}
+        """Topics that are read, and where the file says so."""
+        self.writes: list[Write] = []
+        self._origins: dict[int, Origin] = {}
+
+    # Sources
+
+    def read(self, topic: str, schema: Any = None, *, name: str | None = None, **options: Any) -> Rows:
+        """As `levada.spark.read`, but from the beginning of the topic unless it is told otherwise."""
+        if not any(option.lower().startswith("starting") for option in options):
+            options["startingOffsets"] = "earliest"
+        self._refuse_options(topic, options)
+        rows = steps.read(topic, schema, spark=self.spark, bootstrap=self.bootstrap, **options)
+        self.topics.setdefault(topic, f"sources.{name or topic}")
+        return self._keep(Origin(name or topic, rows))
+
+    def files(self, directory: str, **options: Any) -> DataFrame:
+        """Files that appear in a directory: `format`, `schema`, `max_files`, `options`."""
+        return read_files(self.spark, directory, **options)
+
+    def table(self, database: str, table: str, **options: Any) -> DataFrame:
+        """The changes of a database's table: `cursor`, `schema`, `max_rows`, `poll_s`, `settle_s`."""
+        return read_table(self.spark, database, table, **options)
+
+    # Steps
+
+    def sql(self, query: str, **inputs: Rows | DataFrame) -> DataFrame:
+        """SQL over the inputs, by their names; of rows that is the good ones."""
+        for name, given in inputs.items():
+            (given.good if isinstance(given, Rows) else given).createOrReplaceTempView(name)
+        try:
+            return self.spark.sql(query)
+        except PySparkException as error:
+            if error.getCondition() == "TABLE_OR_VIEW_NOT_FOUND":
+                missing = (error.getMessageParameters() or {}).get("relationName", "").strip("`")
+                raise PipelineError(unknown("source or step", missing, list(inputs))) from None
+            raise
+        finally:
+            for name in inputs:
+                self.spark.catalog.dropTempView(name)
+
+    def quality(self, rows: AnyRows, rules: Iterable[Rule], **options: Any) -> AnyRows:
+        given = list(rules)
+        is_repeatable = not any(isinstance(rule, Unique) or rule.name.startswith("fresh(") for rule in given)
+        return self.carry_on(rows, _step(steps.quality)(rows, given, **options), is_repeatable=is_repeatable)
+
+    def expire_after(self, rows: AnyRows, ttl: Any, **options: Any) -> AnyRows:
+        return self.carry_on(rows, _step(steps.expire_after)(rows, ttl, **options), is_repeatable=False)
+
+    def deduplicate(self, rows: AnyRows, keys: Any, within: Any, **options: Any) -> AnyRows:
+        return self.carry_on(rows, _step(steps.deduplicate)(rows, keys, within, **options))
+
+    def route(self, rows: AnyRows, by: Any, topics: Mapping[Any, str], **options: Any) -> AnyRows:
+        return self.carry_on(rows, _step(steps.route)(rows, by, topics, **options))
+
+    def carry_on(self, before: Rows | DataFrame, after: AnyRows, *, is_repeatable: bool = True) -> AnyRows:
+        """Tell that `after` has all rejected rows that `before` has, for steps of your own."""
+        origin = self._origins.get(id(before))
+        if isinstance(after, Rows) and origin is not None and after is not before:
+            origin.is_carried_on = True
+            self._keep(Origin(origin.name, after, is_repeatable and origin.is_repeatable))
+        return after
+
+    # Sinks
+
+    def write(self, rows: Rows | DataFrame, *, name: str | None = None, **sink: Any) -> None:
+        """Write to one sink, named by the keys that a file has: `topic="totals", key="id"`, `parquet="out"`,
+        `database="sqlite:///a.db", table="users", key=["id"]`, `console=True`."""
+        chosen = name or f"write-{len(self.writes) + 1}"
+        self.add(write_to(chosen, f"sinks.{chosen}", rows, sink))
+
+    def add(self, write: Write) -> None:
+        if any(write.name == other.name for other in self.writes):
+            raise PipelineError(f"two sinks are called {write.name!r}: names keep their checkpoints apart")
+        if not write.frame.isStreaming:
+            raise PipelineError(f"{write.where}: its rows are not a stream; a pipeline's sources are streams")
+        if isinstance(write.rows, Rows):
+            write = self._with_letters_once(write, write.rows)
+        self.writes.append(write)
+
+    def left_behind(self) -> tuple[list[Write], list[Problem]]:
+        """Writes for rejected rows that no other write has, and what makes such a write impossible."""
+        writes: list[Write] = []
+        problems: list[Problem] = []
+        for origin in self._origins.values():
+            if origin.is_carried_on or origin.is_written:
+                continue
+            if not origin.is_repeatable:
+                # Another query looks at another time: rows could be too old for the one and young enough for the other.
+                text = "rows that expire or repeat would be lost: send the step's result to a sink, not into SQL"
+                problems.append(Problem(f"sources.{origin.name}", text))
+                continue
+            name = f"{origin.name}-dead-letters"
+            sink = TopicSink(None, is_dead_letters=True)
+            writes.append(Write(name, f"sources.{origin.name}.dead_letters", origin.rows, sink))
+        return writes, problems
+
+    def _refuse_options(self, topic: str, options: Mapping[str, Any]) -> None:
+        """Those of the data source, which looks at them only when a query starts."""
+        given = {name: as_option(value) for name, value in options.items() if name not in READ_ARGUMENTS}
+        stream_settings(CaseInsensitiveDict({**given, "subscribe": topic, "kafka.bootstrap.servers": self.bootstrap}))
+
+    def _with_letters_once(self, write: Write, rows: Rows) -> Write:
+        """The first write has the rejected rows as well; others of the same rows have the good ones alone."""
+        origins = self._origins_of(rows)
+        has_letters = not origins or any(not origin.is_written or not origin.is_repeatable for origin in origins)
+        for origin in origins:
+            origin.is_written = True
+        return write if has_letters else replace(write, rows=rows.good)
+
+    def _origins_of(self, rows: Rows) -> list[Origin]:
+        """The one that is known, or for rows from steps that we did not see, all that read the same."""
+        known = self._origins.get(id(rows))
+        if known is not None:
+            return [known]
+        read = _read_by(rows.frame)
+        return [origin for origin in self._origins.values() if read & _read_by(origin.rows.frame)]
+
+    def _keep(self, origin: Origin) -> Rows:
+        # The origin holds the rows, so that their id stays theirs.
+        self._origins[id(origin.rows)] = origin
+        return origin.rows
+
+
+def _step(function: Any) -> Callable[..., AnyRows]:
+    """Its type says that rows give rows and frames give frames; ours are either, which Python's types cannot say."""
+    found: Callable[..., AnyRows] = function
+    return found
+
+
+def _read_by(frame: Any) -> set[str]:
+    """The reads that a frame goes back to: each has columns with numbers of its own."""
+    leaves = frame._jdf.queryExecution().analyzed().collectLeaves()
+    return {leaves.apply(index).output().mkString(",") for index in range(leaves.size())}

@@ -1,0 +1,157 @@
+"""Databases by address: SQLite files and PostgreSQL servers, behind what sources and sinks need of them."""
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from pyspark.sql.types import DataType
+
+from levada.spark.pipeline.problems import PipelineError
+
+CONNECT_TIMEOUT_S: Final = 10
+RECONNECT_S: Final = 0.5
+READ_ROWS: Final = 10_000
+
+Row = tuple[Any, ...]
+"""Values as a database's driver takes and gives them."""
+
+Cursor = int | str
+"""A value of a cursor column, as JSON can keep it."""
+
+
+class DatabaseAway(Exception):
+    """It cannot be reached, or is too busy: the same may work later."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumn:
+    """`type` is Spark's for what `select` gives; `declared` is the database's own word."""
+
+    name: str
+    type: DataType
+    declared: str
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Rows whose cursor is above `start` and at most `end`, if there are such limits."""
+
+    start: Cursor | None
+    end: Cursor | None
+
+
+class Database(ABC):
+    """One connection. Errors that may pass are DatabaseAway, others the driver's own."""
+
+    placeholder: str
+    """Of a parameter in a statement."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Start a transaction that will write."""
+
+    @abstractmethod
+    def commit(self) -> None: ...
+
+    @abstractmethod
+    def execute(self, statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
+        """Rows of a query, nothing for other statements."""
+
+    @abstractmethod
+    def execute_many(self, statement: str, rows: list[Row]) -> None: ...
+
+    @abstractmethod
+    def insert_many(self, table: str, columns: Sequence[TableColumn], on_conflict: str, rows: list[Row]) -> None: ...
+
+    @abstractmethod
+    def columns(self, table: str) -> list[TableColumn]:
+        """Those of a table; none if there is no such table."""
+
+    @abstractmethod
+    def unique_keys(self, table: str) -> list[frozenset[str]]:
+        """Sets of columns that are unique together."""
+
+    @abstractmethod
+    def select(self, table: str, columns: Sequence[TableColumn], cursor: str, bounds: Range) -> Iterator[list[Row]]:
+        """The rows of a range in the cursor's order, in lists of a bounded size."""
+
+    @abstractmethod
+    def last_cursor(self, table: str, cursor: str, bounds: Range, most: int | None) -> Cursor | None:
+        """The greatest one of the first `most` rows of a range; None if it has none."""
+
+    @abstractmethod
+    def column_type(self, spark_type: DataType) -> str | None:
+        """The type of a column that can keep such values; None if none can."""
+
+    @abstractmethod
+    def lock_batch(self, table: str, query: str) -> int | None:
+        """The last batch of a query that is written, held against others until the transaction ends."""
+
+    def __enter__(self) -> "Database":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def connect(address: str) -> Database:
+    """`sqlite:///relative.db`, `sqlite:////absolute.db` or `postgresql://user:password@host:port/database`."""
+    parts = urlsplit(address)
+    if parts.scheme == "sqlite":
+        from levada.spark.pipeline.sqlite import SqliteDatabase
+
+        path = parts.path.removeprefix("/")
+        if parts.netloc or not path:
+            raise PipelineError(f"{address!r}: a SQLite file is named sqlite:///relative.db or sqlite:////absolute.db")
+        return SqliteDatabase(path)
+    if parts.scheme in ("postgresql", "postgres"):
+        try:
+            from levada.spark.pipeline.postgresql import PostgresqlDatabase
+        except ImportError as error:
+            raise PipelineError("PostgreSQL needs a driver: pip install 'levada[postgresql]'") from error
+        return PostgresqlDatabase(address)
+    raise PipelineError(f"{safe(address)!r}: a database is sqlite:///FILE or postgresql://HOST/NAME")
+
+
+def connect_when_back(address: str, limit_s: float = 60.0) -> Database:
+    """Connect, and if it is away try again for a while."""
+    deadline = time.monotonic() + limit_s
+    while True:
+        try:
+            return connect(address)
+        except DatabaseAway:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(RECONNECT_S)
+
+
+def safe(address: str) -> str:
+    """An address without its password, for people to see."""
+    parts = urlsplit(address)
+    if not parts.password:
+        return address
+    host = parts.netloc.rpartition("@")[2]
+    return parts._replace(netloc=f"{parts.username}:***@{host}").geturl()
+
+
+def quoted(name: str) -> str:
+    """A column as both databases take it, whatever its characters are."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def quoted_table(name: str) -> str:
+    """A table, perhaps with its schema before a dot."""
+    return ".".join(quoted(part) for part in name.split("."))
+
+
+def range_condition(cursor: str, bounds: Range, placeholder: str) -> tuple[str, list[Cursor]]:
+    """A WHERE clause, in the cursor's order, and its parameters."""
+    limits = [(sign, limit) for sign, limit in ((">", bounds.start), ("<=", bounds.end)) if limit is not None]
+    conditions = [f"{quoted(cursor)} IS NOT NULL", *(f"{quoted(cursor)} {sign} {placeholder}" for sign, _ in limits)]
+    return f"WHERE {' AND '.join(conditions)} ORDER BY {quoted(cursor)}", [limit for _, limit in limits]

@@ -1,0 +1,158 @@
+"""PostgreSQL through psycopg."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, LiteralString, cast
+
+import psycopg
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from levada.spark.pipeline.databases import (
+    CONNECT_TIMEOUT_S,
+    READ_ROWS,
+    Cursor,
+    Database,
+    DatabaseAway,
+    Range,
+    Row,
+    TableColumn,
+    quoted,
+    quoted_table,
+    range_condition,
+)
+
+READ_TYPES: Final[dict[str, DataType]] = {
+    "smallint": ShortType(), "integer": IntegerType(), "bigint": LongType(), "real": FloatType(),
+    "double precision": DoubleType(), "boolean": BooleanType(), "text": StringType(),
+    "character varying": StringType(), "character": StringType(), "bytea": BinaryType(), "date": DateType(),
+    "timestamp with time zone": TimestampType(), "timestamp without time zone": TimestampNTZType(),
+}  # fmt: skip
+"""What is not here is read as text, as PostgreSQL writes it."""
+
+WRITE_TYPES: Final[dict[type[DataType], str]] = {
+    StringType: "text", BinaryType: "bytea", BooleanType: "boolean", ByteType: "smallint", ShortType: "smallint",
+    IntegerType: "integer", LongType: "bigint", FloatType: "real", DoubleType: "double precision",
+    DateType: "date", TimestampType: "timestamp with time zone", TimestampNTZType: "timestamp without time zone",
+}  # fmt: skip
+
+PLACE: Final = "\0"
+"""Of a parameter, until psycopg gets the statement: no name can have it in it, while `%` is a letter like others."""
+
+COLUMNS: Final = f"""
+SELECT a.attname, format_type(a.atttypid, NULL), format_type(a.atttypid, a.atttypmod)
+FROM pg_attribute a WHERE a.attrelid = to_regclass({PLACE}) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
+"""
+
+UNIQUE_KEYS: Final = f"""
+SELECT array_agg(a.attname::text) FROM pg_index i
+JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
+WHERE i.indrelid = to_regclass({PLACE}) AND i.indisunique AND i.indpred IS NULL AND i.indexprs IS NULL
+GROUP BY i.indexrelid
+"""
+
+
+class PostgresqlDatabase(Database):
+    """A server. Its times are UTC, as everything in our Spark sessions is."""
+
+    placeholder = PLACE
+
+    def __init__(self, address: str) -> None:
+        with passing_errors():
+            self._connection = psycopg.connect(
+                address, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S, options="-c timezone=UTC"
+            )
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def begin(self) -> None:
+        self.execute("BEGIN")
+
+    def commit(self) -> None:
+        self.execute("COMMIT")
+
+    def execute(self, statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
+        with passing_errors(), self._connection.cursor() as cursor:
+            cursor.execute(_trusted(statement), parameters)
+            return cursor.fetchall() if cursor.description is not None else []
+
+    def execute_many(self, statement: str, rows: list[Row]) -> None:
+        with passing_errors(), self._connection.cursor() as cursor:
+            cursor.executemany(_trusted(statement), rows)
+
+    def insert_many(self, table: str, columns: Sequence[TableColumn], on_conflict: str, rows: list[Row]) -> None:
+        """A column at a time, as arrays: one statement for all rows."""
+        names = ", ".join(quoted(column.name) for column in columns)
+        arrays = ", ".join(f"{PLACE}::{column.declared}[]" for column in columns)
+        statement = f"INSERT INTO {quoted_table(table)} ({names}) SELECT * FROM unnest({arrays}) {on_conflict}"
+        self.execute(statement, [list(values) for values in zip(*rows)])
+
+    def columns(self, table: str) -> list[TableColumn]:
+        found = self.execute(COLUMNS, [quoted_table(table)])
+        return [TableColumn(name, READ_TYPES.get(plain, StringType()), full) for name, plain, full in found]
+
+    def unique_keys(self, table: str) -> list[frozenset[str]]:
+        return [frozenset(names) for (names,) in self.execute(UNIQUE_KEYS, [quoted_table(table)])]
+
+    def select(self, table: str, columns: Sequence[TableColumn], cursor: str, bounds: Range) -> Iterator[list[Row]]:
+        condition, parameters = range_condition(cursor, bounds, self.placeholder)
+        names = ", ".join(_selected(column) for column in columns)
+        statement = f"SELECT {names} FROM {quoted_table(table)} {condition}"
+        with passing_errors(), self._connection.transaction(), self._connection.cursor("levada") as found:
+            # A cursor of the server's: the client would fetch all rows at once.
+            found.execute(_trusted(statement), [str(parameter) for parameter in parameters])
+            while rows := found.fetchmany(READ_ROWS):
+                yield rows
+
+    def last_cursor(self, table: str, cursor: str, bounds: Range, most: int | None) -> Cursor | None:
+        condition, parameters = range_condition(cursor, bounds, self.placeholder)
+        limit = f"LIMIT {most}" if most is not None else ""
+        wanted = f"SELECT {quoted(cursor)} AS c FROM {quoted_table(table)} {condition} {limit}"
+        # As text, which becomes the column's own type again where it is compared with the column.
+        rows = self.execute(f"SELECT max(c)::text FROM ({wanted}) w", [str(parameter) for parameter in parameters])
+        found: str | None = rows[0][0]
+        return found
+
+    def column_type(self, spark_type: DataType) -> str | None:
+        if isinstance(spark_type, DecimalType):
+            return f"numeric({spark_type.precision},{spark_type.scale})"
+        return WRITE_TYPES.get(type(spark_type))
+
+    def lock_batch(self, table: str, query: str) -> int | None:
+        statement = f"SELECT batch FROM {quoted_table(table)} WHERE query = {PLACE} FOR UPDATE"
+        found = self.execute(statement, [query])
+        return found[0][0] if found else None
+
+
+@contextmanager
+def passing_errors() -> Iterator[None]:
+    """A server that is away, shuts down, is full, or asks to try again: DatabaseAway."""
+    try:
+        yield
+    except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+        raise DatabaseAway(" ".join(str(error).split())) from error
+
+
+def _selected(column: TableColumn) -> str:
+    is_as_text = isinstance(column.type, StringType)
+    return f"{quoted(column.name)}::text" if is_as_text else quoted(column.name)
+
+
+def _trusted(statement: str) -> LiteralString:
+    """Our own statements: every name in them is quoted, every value a parameter."""
+    return cast(LiteralString, statement.replace("%", "%%").replace(PLACE, "%s"))  # type: ignore[redundant-cast]

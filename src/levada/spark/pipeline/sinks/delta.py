@@ -1,0 +1,73 @@
+"""A sink that appends to a Delta table, one commit for each micro-batch, with its number in it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+from levada.spark.pipeline.chunks import chunks
+from levada.spark.pipeline.problems import one_line, unknown
+from levada.spark.pipeline.sinks.batches import Batch, BatchSink, Control, visible
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaSink(BatchSink):
+    """`is_complete` replaces the table by each batch. Rows pass through the driver, a Spark partition at a time."""
+
+    directory: str
+    partition_by: tuple[str, ...] = ()
+    is_complete: bool = False
+
+    def problems(self, schema: StructType, query: str | None) -> list[str]:
+        names = visible(schema.names)
+        found = [unknown("column", name, names) for name in self.partition_by if name not in names]
+        try:
+            from deltalake import DeltaTable
+        except ImportError:
+            return [*found, "Delta needs a library: pip install 'levada[delta]'"]
+        try:
+            if not DeltaTable.is_deltatable(self.directory):
+                return found
+            kept = {field.name for field in DeltaTable(self.directory).schema().fields}
+        except Exception as error:
+            return [*found, f"cannot read the Delta table {self.directory}: {one_line(str(error))}"]
+        return found + [
+            f"table {self.directory}: {unknown('column', name, kept)}" for name in names if name not in kept
+        ]
+
+    def write(self, frame: DataFrame, batch: Batch, control: Control) -> None:
+        from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+
+        if DeltaTable.is_deltatable(self.directory):
+            last = DeltaTable(self.directory).transaction_version(batch.query)
+            if last is not None and last >= batch.number:
+                return
+        rows = _reader(frame.select(*(f"`{name}`" for name in visible(frame.columns))))
+        if rows is None:
+            return
+        write_deltalake(
+            self.directory,
+            rows,
+            mode="overwrite" if self.is_complete else "append",
+            partition_by=list(self.partition_by) or None,
+            commit_properties=CommitProperties(app_transactions=[Transaction(batch.query, batch.number)]),
+        )
+
+
+def _reader(frame: DataFrame) -> pa.RecordBatchReader | None:
+    """The rows as a stream; None if there are none."""
+    rows = chunks(frame)
+    first = next(rows, None)
+    if first is None:
+        return None
+    # Whether a column can be null depends on the query's plan; a table should not.
+    schema = pa.schema([field.with_nullable(True) for field in first.schema])
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield pa.RecordBatch.from_arrays(first.columns, schema=schema)
+        for batch in rows:
+            yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+
+    return pa.RecordBatchReader.from_batches(schema, batches())

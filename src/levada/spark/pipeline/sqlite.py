@@ -1,0 +1,164 @@
+"""SQLite through Python's own driver."""
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from levada.spark.pipeline.databases import (
+    CONNECT_TIMEOUT_S,
+    READ_ROWS,
+    Cursor,
+    Database,
+    DatabaseAway,
+    Range,
+    Row,
+    TableColumn,
+    quoted,
+    quoted_table,
+    range_condition,
+)
+
+PASSING: Final = frozenset(
+    {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL}
+)
+"""Errors of the file and of others who hold it."""
+
+TYPES: Final[dict[type[DataType], str]] = {
+    StringType: "TEXT", BinaryType: "BLOB", BooleanType: "BOOLEAN", ByteType: "INTEGER", ShortType: "INTEGER",
+    IntegerType: "INTEGER", LongType: "INTEGER", FloatType: "REAL", DoubleType: "REAL", DecimalType: "TEXT",
+    DateType: "TEXT", TimestampType: "TEXT", TimestampNTZType: "TEXT",
+}  # fmt: skip
+
+AFFINITIES: Final[tuple[tuple[str, DataType], ...]] = (
+    ("INT", LongType()), ("CHAR", StringType()), ("CLOB", StringType()), ("TEXT", StringType()),
+    ("BLOB", BinaryType()), ("REAL", DoubleType()), ("FLOA", DoubleType()), ("DOUB", DoubleType()),
+    ("BOOL", BooleanType()), ("NUMERIC", DoubleType()), ("DECIMAL", DoubleType()),
+)  # fmt: skip
+"""SQLite's own way to understand a declared type: the first word that it contains."""
+
+
+class SqliteDatabase(Database):
+    """A file; one writer at a time, so that rows become visible in the order of their cursor."""
+
+    placeholder = "?"
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        with passing_errors():
+            if not Path(path).parent.is_dir():
+                raise DatabaseAway(f"{path}: there is no such directory")
+            # Autocommit, so that transactions begin where we say.
+            self._connection = sqlite3.connect(path, timeout=CONNECT_TIMEOUT_S, isolation_level=None)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def begin(self) -> None:
+        # A writer from the first moment on: a reader that becomes one can fail half-way.
+        self.execute("BEGIN IMMEDIATE")
+
+    def commit(self) -> None:
+        self.execute("COMMIT")
+
+    def execute(self, statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
+        with passing_errors():
+            return self._connection.execute(statement, parameters).fetchall()
+
+    def execute_many(self, statement: str, rows: list[Row]) -> None:
+        with passing_errors():
+            self._connection.executemany(statement, [tuple(map(_stored, row)) for row in rows])
+
+    def insert_many(self, table: str, columns: Sequence[TableColumn], on_conflict: str, rows: list[Row]) -> None:
+        names = ", ".join(quoted(column.name) for column in columns)
+        places = ", ".join("?" for _ in columns)
+        self.execute_many(f"INSERT INTO {quoted_table(table)} ({names}) VALUES ({places}) {on_conflict}", rows)
+
+    def columns(self, table: str) -> list[TableColumn]:
+        found = self.execute("SELECT * FROM pragma_table_info(?)", [_bare(table)])
+        return [TableColumn(name, _spark_type(declared), declared) for _, name, declared, *_ in found]
+
+    def unique_keys(self, table: str) -> list[frozenset[str]]:
+        info = self.execute("SELECT * FROM pragma_table_info(?)", [_bare(table)])
+        keys = [frozenset(name for _, name, _, _, _, place in info if place)]
+        for _, index, unique, _, partial in self.execute("SELECT * FROM pragma_index_list(?)", [_bare(table)]):
+            if unique and not partial:
+                keys.append(frozenset(row[2] for row in self.execute("SELECT * FROM pragma_index_info(?)", [index])))
+        return [key for key in keys if key]
+
+    def select(self, table: str, columns: Sequence[TableColumn], cursor: str, bounds: Range) -> Iterator[list[Row]]:
+        condition, parameters = range_condition(cursor, bounds, self.placeholder)
+        names = ", ".join(quoted(column.name) for column in columns)
+        booleans = [isinstance(column.type, BooleanType) for column in columns]
+        with passing_errors():
+            found = self._connection.execute(f"SELECT {names} FROM {quoted_table(table)} {condition}", parameters)
+            while rows := found.fetchmany(READ_ROWS):
+                yield [
+                    tuple(
+                        bool(value) if is_boolean and value is not None else value
+                        for value, is_boolean in zip(row, booleans)
+                    )
+                    for row in rows
+                ]
+
+    def last_cursor(self, table: str, cursor: str, bounds: Range, most: int | None) -> Cursor | None:
+        condition, parameters = range_condition(cursor, bounds, self.placeholder)
+        limit = f"LIMIT {most}" if most is not None else ""
+        wanted = f"SELECT {quoted(cursor)} AS c FROM {quoted_table(table)} {condition} {limit}"
+        rows = self.execute(f"SELECT max(c) FROM ({wanted})", parameters)
+        found: Cursor | None = rows[0][0]
+        return found
+
+    def column_type(self, spark_type: DataType) -> str | None:
+        return TYPES.get(type(spark_type))
+
+    def lock_batch(self, table: str, query: str) -> int | None:
+        found = self.execute(f"SELECT batch FROM {quoted_table(table)} WHERE query = ?", [query])
+        return found[0][0] if found else None
+
+
+@contextmanager
+def passing_errors() -> Iterator[None]:
+    """SQLite's errors that may pass become DatabaseAway."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in PASSING:
+            raise DatabaseAway(str(error)) from error
+        raise
+
+
+def _bare(table: str) -> str:
+    return table.rpartition(".")[2]
+
+
+def _stored(value: Any) -> Any:
+    """SQLite has numbers, text and bytes; the rest is kept as text that sorts as the value does."""
+    if isinstance(value, datetime):
+        return value.isoformat(" ", "microseconds")
+    return str(value) if isinstance(value, date | Decimal) else value
+
+
+def _spark_type(declared: str) -> DataType:
+    upper = declared.upper()
+    return next((spark_type for word, spark_type in AFFINITIES if word in upper), StringType())

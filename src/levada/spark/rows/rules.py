@@ -1,0 +1,104 @@
+"""The rules that rows can be held against."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql.types import BooleanType
+
+from levada.spark.rows.durations import Duration, milliseconds
+from levada.spark.rows.problems import RowsError, column_of, first_line
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What rows can be held against, by its name in reasons and counts."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Condition(Rule):
+    """Something that is true of a row that keeps it; unknown (null) counts as kept."""
+
+    holds: Callable[[DataFrame], Column]
+
+
+@dataclass(frozen=True, slots=True)
+class Unique(Rule):
+    """No two rows have the same keys within some time."""
+
+    keys: tuple[str, ...]
+    within_ms: int
+    timestamp: str | None
+
+
+def not_null(column: str) -> Rule:
+    """The column has a value."""
+    name = f"not_null({column})"
+    return Condition(name, lambda frame: column_of(frame, column, name).isNotNull())
+
+
+def in_range(column: str, low: Any = None, high: Any = None) -> Rule:
+    """The value is at least `low` and at most `high`; None is no bound. NaN is in no range."""
+    name = f"in_range({column})"
+    if low is None and high is None:
+        raise RowsError(f"{name}: give a lowest value, a highest, or both")
+
+    def holds(frame: DataFrame) -> Column:
+        value = column_of(frame, column, name)
+        above = sf.lit(True) if low is None else value >= sf.lit(low)
+        below = sf.lit(True) if high is None else value <= sf.lit(high)
+        return above & below & ~value.eqNullSafe(sf.lit(float("nan")))
+
+    return Condition(name, holds)
+
+
+def matches(column: str, pattern: str) -> Rule:
+    """The text has a part that matches the regular expression (Java's); use ^ and $ for the whole of it."""
+    name = f"matches({column})"
+    return Condition(name, lambda frame: column_of(frame, column, name).cast("string").rlike(pattern))
+
+
+def fresh(column: str, within: Duration) -> Rule:
+    """The time in the column is at most `within` before the micro-batch began."""
+    name = f"fresh({column})"
+    within_ms = milliseconds(within, f"within of {name}")
+
+    def holds(frame: DataFrame) -> Column:
+        time = column_of(frame, column, name).cast("timestamp")
+        return sf.unix_millis(sf.current_timestamp()) - sf.unix_millis(time) <= within_ms
+
+    return Condition(name, holds)
+
+
+def check(name: str, condition: str) -> Rule:
+    """A condition in SQL, such as `check("paid", "amount <= paid")`."""
+
+    def holds(frame: DataFrame) -> Column:
+        try:
+            column = sf.expr(condition)
+            kind = frame.select(column.alias("held")).schema[0].dataType
+        except PySparkException as error:
+            raise RowsError(f"rule {name!r}: {first_line(error)}") from None
+        if not isinstance(kind, BooleanType):
+            raise RowsError(f"rule {name!r}: {condition!r} is not true or false, but {kind.simpleString()}")
+        return column
+
+    return Condition(name, holds)
+
+
+def unique(keys: str | Iterable[str], within: Duration, *, timestamp: str | None = None) -> Unique:
+    """No row has the same keys as one before it, up to `within` earlier by the rows' own time.
+
+    `timestamp` is the column with that time, by default the record's. Rows that have a null among the keys are unique.
+    In a stream, keys are remembered as `deduplicate` does it.
+    """
+    names = (keys,) if isinstance(keys, str) else tuple(keys)
+    name = f"unique({', '.join(names)})"
+    if not names:
+        raise RowsError("unique: name at least one column")
+    return Unique(name, names, milliseconds(within, f"within of {name}"), timestamp)

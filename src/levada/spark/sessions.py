@@ -1,0 +1,64 @@
+"""A Spark session with everything set for topics."""
+
+import os
+import sys
+from collections.abc import Mapping
+
+from pyspark.sql import SparkSession
+
+from levada.spark.java import java_home
+
+BOOTSTRAP_SETTING = "spark.levada.bootstrap"
+"""Spark's own setting in which a session keeps the brokers it reads from and writes to."""
+
+DEFAULT_BOOTSTRAP = "localhost:9092"
+DEFAULT_MASTER = "local[2,4]"
+"""Two tasks at a time, each tried up to four times; plain `local[2]` never tries again."""
+
+SETTINGS = {
+    "spark.sql.python.filterPushdown.enabled": "true",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+}
+
+
+def session(
+    master: str = DEFAULT_MASTER,
+    *,
+    bootstrap: str = DEFAULT_BOOTSTRAP,
+    app_name: str = "levada",
+    settings: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """Spark on this machine, or on a cluster with `master="spark://host:7077"`; the running session if there is one.
+
+    `bootstrap` are the brokers that `read` and `write` use when they are not told others; `settings` are Spark's own
+    and win over ours.
+    """
+    prepare_environment(is_local=master.startswith("local"))
+    builder = SparkSession.builder.master(master).appName(app_name)
+    for name, value in {**SETTINGS, BOOTSTRAP_SETTING: bootstrap, **(settings or {})}.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def bootstrap_of(spark: SparkSession, given: str | None = None) -> str:
+    """The brokers that were named, or those of the session."""
+    return given or spark.conf.get(BOOTSTRAP_SETTING, DEFAULT_BOOTSTRAP) or DEFAULT_BOOTSTRAP
+
+
+def prepare_environment(*, is_local: bool = True) -> None:
+    """What Spark takes from the environment: a Java, the Python of its workers, an address to bind to."""
+    home = java_home()
+    if home is not None:
+        os.environ["JAVA_HOME"] = home
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if is_local:
+        # Without it Spark looks for the machine's name, and fails where that has no address.
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")

@@ -1,0 +1,135 @@
+"""What the driver does with the transactions of a batch: commit all that Spark reported as one, or end them."""
+
+import logging
+import time
+from collections.abc import Sequence
+
+from levada.client.blocking import Admin, Producer
+from levada.client.errors import KafkaError
+from levada.client.producer import TransactionTicket
+from levada.client.types import GroupMetadata, OffsetAndMetadata
+from levada.spark.sink.brokers import abort_reported, end_open, read_marker
+from levada.spark.sink.names import MARKER_PARTITION, Marker, WriteName
+from levada.spark.sink.options import SinkOptions
+from levada.spark.sink.report import TaskReport
+from levada.spark.sink.task import patience_seconds
+
+logger = logging.getLogger("levada.spark")
+
+MOST_TASKS = 999
+"""A group commit has at most 1,000 members, and the driver's marker is one."""
+
+DRIVER_TIMEOUT_MS = 30_000
+"""Of the transaction with the marker, which is open for one request only."""
+
+MARKER_TEXT = "last batch that Spark has written"
+"""What Kafka's tools show beside the marker."""
+
+
+class CommitFailed(RuntimeError):
+    """A batch that did not become visible, or of which that is not known; the text is one line."""
+
+
+class Commit:
+    """Makes one batch visible."""
+
+    def __init__(
+        self, options: SinkOptions, name: WriteName, marker: Marker | None, reports: Sequence[TaskReport]
+    ) -> None:
+        self._options = options
+        self._name = name
+        self._marker = marker
+        self._tickets = [report.ticket for report in reports if report.ticket is not None]
+        self._has_skipped = any(report.is_skipped for report in reports)
+        self._patience = patience_seconds(options)
+
+    def run(self) -> None:
+        """Return when the batch is visible; nothing is done for one that has no rows.
+
+        A batch without rows leaves no marker. If it is run again and has rows then, they are the first of it that
+        anybody sees.
+        """
+        if not self._tickets and not self._has_skipped:
+            return
+        if len(self._tickets) > MOST_TASKS:
+            raise CommitFailed(
+                f"{len(self._tickets)} tasks have written rows, and {MOST_TASKS} can be committed as one: "
+                f"write fewer partitions, as coalesce({MOST_TASKS}) does"
+            )
+        give_up_at = time.monotonic() + self._patience
+        while True:
+            began_at = time.monotonic()
+            try:
+                with Admin(**self._options.admin_settings) as admin:
+                    self._decide(admin)
+                    self._clean_up(admin)
+                return
+            except KafkaError as error:
+                if time.monotonic() > give_up_at or not _is_worth_repeating(error, time.monotonic() - began_at):
+                    raise self._failure(error) from error
+
+    def _decide(self, admin: Admin) -> None:
+        """One attempt at the decision. The marker tells whether an earlier attempt, here or elsewhere, was one."""
+        settings = {**self._options.settings, "transactional.id": self._name.driver_id}
+        with Producer(**settings, transaction_timeout_ms=DRIVER_TIMEOUT_MS) as producer:
+            producer.init_transactions(self._patience)
+            if self._marker is not None and self._is_visible(admin, self._marker):
+                return
+            if self._has_skipped:
+                raise CommitFailed(
+                    f"tasks found the batch written, and now its marker in group {self._name.marker_group!r} is gone: "
+                    "whoever deleted it must say which batches are written"
+                )
+            producer.begin_transaction()
+            if self._marker is not None:
+                producer.send_offsets_to_transaction(
+                    {MARKER_PARTITION: OffsetAndMetadata(self._marker.number, MARKER_TEXT)},
+                    GroupMetadata(self._name.marker_group),
+                    self._patience,
+                )
+            producer.commit_group(self._tickets, self._patience)
+
+    def _is_visible(self, admin: Admin, marker: Marker) -> bool:
+        found = read_marker(admin, self._name, is_stable=True, timeout_ms=self._patience * 1_000)
+        if found is None or found < marker.number:
+            return False
+        if marker.is_exact and found > marker.number:
+            raise CommitFailed(
+                f"batch {found} of this query is written, and Spark is at batch {marker.number} again: the checkpoint "
+                "is older than the output, and its batches may not be those written; begin with a new checkpoint"
+            )
+        return True
+
+    def _clean_up(self, admin: Admin) -> None:
+        """The batch is visible, come what may: what fails here is left to the next batch, or to timeouts."""
+        try:
+            end_open(admin, self._name)
+        except KafkaError as error:
+            logger.warning("open transactions of %s are left to their timeouts: %s", self._name.prefix, error)
+
+    def _failure(self, error: KafkaError) -> CommitFailed:
+        if error.retriable:
+            return CommitFailed(f"it is not known whether the batch was written: {error}; run it again to find out")
+        return CommitFailed(
+            f"the batch was not written: {error}; a transaction has ended before its time: another run of the same "
+            "query has taken over, or the batch took longer than transactionTimeout "
+            f"({self._options.transaction_timeout_ms} ms)"
+        )
+
+
+def abort(options: SinkOptions, name: WriteName, reports: Sequence[TaskReport]) -> None:
+    """End what tasks have left open. What was committed stays: Spark also calls this when it does not know."""
+    tickets: list[TransactionTicket] = [report.ticket for report in reports if report.ticket is not None]
+    try:
+        with Admin(**options.admin_settings) as admin:
+            # If one is somebody else's by now, another run of the query is at work, and its tasks are not ours to end.
+            if abort_reported(admin, tickets):
+                end_open(admin, name)
+    except KafkaError as error:
+        # Spark has a reason for the abort to tell, and that is the one to be seen.
+        logger.warning("open transactions of %s are left to their timeouts: %s", name.prefix, error)
+
+
+def _is_worth_repeating(error: KafkaError, seconds: float) -> bool:
+    """What may pass; and the end of the driver's own transaction, if it had time to run into its timeout."""
+    return error.retriable or seconds * 1_000 >= DRIVER_TIMEOUT_MS

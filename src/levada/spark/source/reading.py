@@ -1,0 +1,119 @@
+"""A task's work: the records of one range as Arrow batches, straight from the bytes that were fetched."""
+
+import time
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from levada import Consumer
+from levada.client.errors import OffsetOutOfRange
+from levada.client.types import TopicPartition
+from levada.spark.source.bounds import EARLIEST, LATEST
+from levada.spark.source.brokers import Brokers
+from levada.spark.source.loss import report, within_log
+from levada.spark.source.ranges import OffsetRange
+from levada.spark.source.schema import ARROW_COLUMNS, ARROW_WITH_HEADERS
+from levada.spark.source.settings import ReadSettings
+
+ROWS_PER_BATCH = 10_000
+"""About what Spark's own Arrow batches have. It also bounds what is decompressed at a time."""
+PATIENCE_SECONDS = 5.0
+"""Without any record for so long, a task looks whether its partition is still there."""
+OFFSET_COLUMN = ARROW_COLUMNS.get_field_index("offset")
+
+TASK_SETTINGS = {
+    "auto.offset.reset": "none",
+    "enable.auto.commit": "false",
+    "allow.auto.create.topics": "false",
+    "group.id": None,
+}
+"""A task reads its range and nothing else; what is missing is an error, and the driver alone knows what is done."""
+
+FETCH_BYTES = "max.partition.fetch.bytes"
+SMALLEST_FETCH_BYTES, LARGEST_FETCH_BYTES = 64 * 1024, 4 * 1024 * 1024
+RECORD_BYTES = 1_024
+"""A guess: a small range is fetched in small pieces, as what comes behind its end is of no use."""
+
+
+class NoAnswer(ValueError):
+    """Brokers were silent about a partition for too long; the text is one line."""
+
+
+def read_range(wanted: OffsetRange, settings: ReadSettings) -> Iterator[pa.RecordBatch]:
+    """Records below the end, as they come; what is missing in between (markers, aborted, compacted) is passed over.
+
+    No more than a few fetches are in memory, as nothing is read ahead of a reader that does not take what is there.
+    """
+    partition = TopicPartition(wanted.topic, wanted.partition)
+    schema = ARROW_WITH_HEADERS if settings.includes_headers else ARROW_COLUMNS
+    # A consumer of its own for each task: it costs a few ms, and leaves nothing behind that a next task would meet.
+    fetch_bytes = min(max(wanted.size * RECORD_BYTES, SMALLEST_FETCH_BYTES), LARGEST_FETCH_BYTES)
+    with Consumer(None, **{FETCH_BYTES: fetch_bytes, **settings.client, **TASK_SETTINGS}) as consumer:
+        consumer.assign([partition])
+        consumer.seek(partition, wanted.start)
+        left, heard_at = wanted, time.monotonic()
+        while left.size > 0:
+            batch = _poll(consumer, left)
+            if batch is not None:
+                left = replace(left, start=batch.column(OFFSET_COLUMN)[-1].as_py() + 1)
+                yield from _shaped(_before(left.end, batch), schema)
+                heard_at = time.monotonic()
+                continue
+            left = replace(left, start=consumer.position(partition))
+            if left.size > 0:
+                _check_patience(left, heard_at, settings)
+                left = _still_there(left, settings)
+                consumer.seek(partition, left.start)
+
+
+def _poll(consumer: Consumer, left: OffsetRange) -> pa.RecordBatch | None:
+    """None at the end of the range, after a silence, or where the log does not have the position."""
+    until: dict[TopicPartition | tuple[str, int], int] = {TopicPartition(left.topic, left.partition): left.end}
+    try:
+        return consumer.poll_arrow(PATIENCE_SECONDS, max_rows=ROWS_PER_BATCH, until=until)
+    except OffsetOutOfRange:
+        return None
+
+
+def _check_patience(left: OffsetRange, heard_at: float, settings: ReadSettings) -> None:
+    if (time.monotonic() - heard_at) * 1_000 >= settings.poll_timeout_ms:
+        raise NoAnswer(
+            f"no record of {left.topic}-{left.partition} from offset {left.start} came within "
+            f"{settings.poll_timeout_ms} ms (option kafkaConsumer.pollTimeoutMs): see whether its broker is up"
+        )
+
+
+def _still_there(left: OffsetRange, settings: ReadSettings) -> OffsetRange:
+    """What the log has of the range; an error if that is not all of it, unless data loss is none."""
+    partition = TopicPartition(left.topic, left.partition)
+    with Brokers(settings) as brokers:
+        earliest = brokers.offsets({partition: EARLIEST})
+        latest = brokers.offsets(dict.fromkeys(earliest, LATEST))
+    if not latest:
+        losses = [f"{partition} is gone; it was to be read from offset {left.start} to {left.end}"]
+        there: list[OffsetRange] = []
+    else:
+        there, losses = within_log({partition: left.start}, {partition: left.end}, earliest, latest)
+    report(losses, fails=settings.fails_on_data_loss)
+    return there[0] if there else replace(left, start=left.end)
+
+
+def _before(end: int, batch: pa.RecordBatch) -> pa.RecordBatch:
+    offsets = batch.column(OFFSET_COLUMN)
+    if offsets[-1].as_py() < end:
+        return batch
+    return batch.slice(0, bisect_left(range(batch.num_rows), end, key=lambda row: offsets[row].as_py()))
+
+
+def _shaped(batch: pa.RecordBatch, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """With Spark's types, in parts of a size that Spark likes: one fetched batch may be larger."""
+    columns = [batch.column(field.name).cast(field.type) for field in schema]
+    if schema.names[-1] == "headers":
+        # Spark's own source has null for a record without headers, not an empty array.
+        columns[-1] = pc.if_else(pc.equal(pc.list_value_length(columns[-1]), 0), None, columns[-1])
+    shaped = pa.RecordBatch.from_arrays(columns, schema=schema)
+    for start in range(0, shaped.num_rows, ROWS_PER_BATCH):
+        yield shaped.slice(start, ROWS_PER_BATCH)

@@ -1,0 +1,10 @@
+"""The log lines of a broker inside a test's process belong to the test's logging, and to nothing else."""
+
+import logging
+
+_SILENT = logging.NullHandler()
+
+
+def never_print_logs() -> None:
+    """Where nobody has set up logging, Python would print warnings to stderr."""
+    logging.getLogger("levada").addHandler(_SILENT)

@@ -1,0 +1,71 @@
+"""What is left to do when a transaction's outcome is decided: markers for all partitions it wrote to."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from levada.transactions.states import COMMITTED
+from levada.transactions.transaction import TopicPartition, Transaction
+
+
+class _Markers:
+    def __repr__(self) -> str:
+        return "MARKERS"
+
+
+MARKERS: Final = _Markers()
+"""The token under which MarkerWork leaves the shard, as a reply does: when the decision is committed.
+
+If the decision cannot be written, or another coordinator takes over, what comes with it is a KafkaError instead; there
+is nothing to do then.
+"""
+
+
+class Marker(NamedTuple):
+    """Ends one transaction in each of its partitions; a transaction without partitions needs none."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    is_commit: bool
+    transaction_version: int
+    """From version 2 on the epoch is one that no record of the transaction has (KIP-890)."""
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MarkerWork:
+    """One transaction's markers, or those of a whole group commit.
+
+    Those for one partition are to be appended in one write. When a transaction has its markers in all partitions, the
+    machine is told by `markers_written`.
+    """
+
+    markers: tuple[Marker, ...]
+
+    @classmethod
+    def of(cls, transactions: Iterable[Transaction]) -> "MarkerWork":
+        return cls(tuple(map(_marker, transactions)))
+
+    @property
+    def transactional_ids(self) -> tuple[str, ...]:
+        return tuple(marker.transactional_id for marker in self.markers)
+
+    def by_partition(self) -> Mapping[TopicPartition, list[Marker]]:
+        """What each partition gets in one write."""
+        found: dict[TopicPartition, list[Marker]] = {}
+        for marker in self.markers:
+            for partition in marker.partitions:
+                found.setdefault(partition, []).append(marker)
+        return found
+
+
+def _marker(transaction: Transaction) -> Marker:
+    return Marker(
+        transaction.transactional_id,
+        transaction.producer_id,
+        transaction.producer_epoch,
+        transaction.state in COMMITTED,
+        transaction.client_version,
+        tuple(sorted(transaction.partitions)),
+    )

@@ -1,0 +1,27 @@
+"""All doors of one node in one place."""
+
+from dataclasses import dataclass
+
+from levada.world.clock import Clock, Entropy
+from levada.world.disk import AsyncDisk, Disk
+from levada.world.net import Net
+from levada.world.workers import Workers
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    clock: Clock
+    entropy: Entropy
+    disk: Disk
+    async_disk: AsyncDisk
+    net: Net
+    workers: Workers
+
+
+@dataclass(frozen=True, slots=True)
+class ClientWorld:
+    """The doors that a client needs: it keeps no files."""
+
+    clock: Clock
+    entropy: Entropy
+    net: Net

@@ -1,9 +1,0 @@
-"""`penstock configs`: describes and changes the settings of topics, brokers, groups and clients."""
-
-from penstock.cli.configs.command import run
-from penstock.cli.configs.flags import add_arguments
-
-__all__ = [
-    "add_arguments",  # the tool's flags
-    "run",  # what they ask for
-]

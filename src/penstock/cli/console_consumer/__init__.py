@@ -1,5 +1,0 @@
-"""`penstock console-consumer`: prints records as lines, as Apache Kafka's ConsoleConsumer does."""
-
-from penstock.cli.console_consumer.command import add_arguments, run
-
-__all__ = ["add_arguments", "run"]

@@ -1,9 +1,0 @@
-"""`penstock consumer-groups`: lists and describes groups of consumers, resets and deletes their offsets."""
-
-from penstock.cli.consumer_groups.command import run
-from penstock.cli.consumer_groups.flags import add_arguments
-
-__all__ = [
-    "add_arguments",  # the tool's flags
-    "run",  # what they ask for
-]

@@ -1,9 +1,0 @@
-"""`penstock topics`: creates, changes, deletes, lists and describes topics."""
-
-from penstock.cli.topics.command import run
-from penstock.cli.topics.flags import add_arguments
-
-__all__ = [
-    "add_arguments",  # the tool's flags
-    "run",  # what they ask for
-]

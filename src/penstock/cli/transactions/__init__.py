@@ -1,9 +1,0 @@
-"""`penstock transactions`: lists, describes and ends transactions, and finds those that hang."""
-
-from penstock.cli.transactions.command import run
-from penstock.cli.transactions.flags import add_arguments
-
-__all__ = [
-    "add_arguments",  # the commands and their flags
-    "run",  # what they ask for
-]

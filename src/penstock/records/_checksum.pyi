@@ -1,3 +1,0 @@
-from penstock.model.buffers import Buffer
-
-def crc32c(data: Buffer, value: int = 0, /) -> int: ...

@@ -1,9 +1,0 @@
-"""Spells out the records of `__transaction_state`, worded as Apache's tools word them."""
-
-from penstock.coordination.record_text import spelled
-from penstock.model.buffers import Buffer
-from penstock.transactions.records import decode
-
-
-def text_of(offset: int, key: Buffer, value: Buffer | None) -> tuple[str, str | None]:
-    return spelled(offset, key, value, decode)
