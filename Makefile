@@ -5,24 +5,28 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 KERNEL := $(wildcard src/levada/records/*.pyx src/levada/records/*.pxd src/levada/records/*.h src/levada/broker/*.pyx src/levada/client/producer/*.pyx)
 
-.PHONY: install demo tour test lint fmt sim soak fuzz bench interop docs clean
+.PHONY: install demo tour check test lint fmt sim soak fuzz bench bench-ab interop docs clean
 
 install: $(STAMP)
 
 $(STAMP): pyproject.toml setup.py requirements/dev.lock $(KERNEL)
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Levada needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/dev.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
-	# Spark starts many short-lived Pythons, and each would compile what it loads.
-	$(BIN)/python -m compileall -q src
-	touch $(STAMP)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Levada needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
+	@echo 'Installing Levada and all that its tests need, Spark and a Java too, into $(VENV): 1.5 GB, a minute or two.'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/dev.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	@# Spark starts many short-lived Pythons, and each would compile what it loads.
+	@$(BIN)/python -m compileall -q src
+	@touch $(STAMP)
 
 demo: $(STAMP)
 	$(BIN)/python -m examples.shop $(if $(MINUTES),--minutes $(MINUTES)) $(if $(RATE),--rate $(RATE))
 
 tour: $(STAMP)
 	$(BIN)/python examples/tour.py
+
+check: $(STAMP)
+	$(BIN)/python -m tests.run lint tidy unit scenarios
 
 test: $(STAMP)
 	$(BIN)/python -m tests.run
@@ -34,12 +38,7 @@ sim: $(STAMP)
 	$(BIN)/python -m levada.sim --scenario clients --count $(or $(SEEDS),50)
 
 soak: $(STAMP)
-	$(BIN)/python -m levada.sim --count $(or $(SEEDS),2000)
-	$(BIN)/python -m levada.sim --scenario metadata-storm --count $(or $(SEEDS),300)
-	$(BIN)/python -m levada.sim --scenario groups --count $(or $(SEEDS),1000)
-	$(BIN)/python -m levada.sim --scenario transactions --count $(or $(SEEDS),1000)
-	$(BIN)/python -m levada.sim --scenario clients --count $(or $(SEEDS),1000)
-	LEVADA_SOAK=1 $(BIN)/python -m pytest -q tests/chaos tests/spark tests/property/test_log_model.py tests/property/test_compacted_log_model.py tests/property/test_log_damage.py tests/property/test_transactions.py tests/simulation/test_cleaning_kills.py tests/simulation/test_moving_replicas.py
+	$(BIN)/python -m tests.soak $(if $(NEW),--new) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(ONLY),--only $(ONLY))
 
 fuzz: $(STAMP)
 	$(BIN)/python -m tests.fuzz.fuzz $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED))
@@ -52,17 +51,22 @@ bench: $(STAMP)
 	$(BIN)/python -m benchmarks.transactions --json benchmarks/results/transactions.json
 	$(BIN)/python -m benchmarks.compaction --json benchmarks/results/compaction.json
 	$(BIN)/python -m benchmarks.clients --json benchmarks/results/clients.json
+	$(BIN)/python -m benchmarks.client_defaults --json benchmarks/results/client_defaults.json
 	$(BIN)/python -m benchmarks.spark --json benchmarks/results/spark.json
 	$(BIN)/python -m benchmarks.broker --json benchmarks/results/broker.json --plot benchmarks/results/broker.svg
 
 interop: $(STAMP)
 	$(BIN)/python -m pytest -q -rs tests/interop
 
+bench-ab: $(STAMP)
+	$(BIN)/python -m benchmarks.ab --base $(BASE)
+
 docs: $(STAMP)
 	$(BIN)/python -m tools.compatibility
 	$(BIN)/python -m tools.configuration
 	$(BIN)/python -m tools.client_configuration
 	$(BIN)/python -m tools.flags
+	$(BIN)/python -m tools.pipeline_keys
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check .

@@ -34,9 +34,7 @@ def main() -> int:
     rows = [measure(name, *case, rounds=arguments.rounds) for name, case in cases().items()]
     print(f"{'':42}{'levada µs':>12}{'kio µs':>10}{'ratio':>8}{'allowed':>9}")
     for row in rows:
-        print(
-            f"{row['name']:42}{row['levada_us']:12.1f}{row['kio_us']:10.1f}{row['ratio']:8.3f}{row['allowed']:9.3f}"
-        )
+        print(f"{row['name']:42}{row['levada_us']:12.1f}{row['kio_us']:10.1f}{row['ratio']:8.3f}{row['allowed']:9.3f}")
     if arguments.json:
         arguments.json.write_text(json.dumps(rows, indent=2) + "\n")
     return 0 if all(row["ratio"] <= row["allowed"] for row in rows) else 1

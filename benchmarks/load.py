@@ -38,7 +38,7 @@ class Connection:
 
 @dataclass(slots=True)
 class Plan:
-    """What to send: `count` times the template, the nth to its partition or from offset n."""
+    """What to send: `count` times the template, to one partition after the other, from one offset after the other."""
 
     template: Template
     count: int
@@ -132,7 +132,7 @@ class _Sender:
     def send(self, target: socket.socket, count: int) -> None:
         plan, frames = self._plan, self._frames[:count]
         for frame in frames:
-            plan.template.patch(frame, self.sent, self.sent, self.sent % plan.partitions)
+            plan.template.patch(frame, self.sent, self.sent // plan.partitions, self.sent % plan.partitions)
             self.sent += 1
         size = plan.template.size * count
         sent = target.sendmsg(frames) if frames else 0

@@ -27,13 +27,15 @@ class BrokerProcess:
         port: int = 0,
         more_directories: Sequence[Path] = (),
         has_test_settings: bool = True,
+        open_files: int | None = None,
     ) -> None:
-        """Without test settings, its configuration is what a user's would be."""
+        """Without test settings, its configuration is what a user's would be; it may be allowed few open files."""
         self.data_directory = data_directory
         self.data_directories = (data_directory, *more_directories)
         self.log_path = data_directory.with_name(data_directory.name + ".log")
         self._settings = (*UNLESS_A_TEST_SAYS_OTHERWISE, *settings) if has_test_settings else settings
         self._port = port
+        self._open_files = open_files
         self._process: subprocess.Popen[str] | None = None
 
     @property
@@ -59,6 +61,8 @@ class BrokerProcess:
         command += ["--listen", f"localhost:{self._port}", "--set", "levada.poison.buffers=true"]
         for setting in self._settings:
             command += ["--set", setting]
+        if self._open_files is not None:
+            command = ["sh", "-c", f'ulimit -n {self._open_files} && exec "$@"', "sh", *command]
         with self.log_path.open("a") as log:
             self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
         line = self._first_line()

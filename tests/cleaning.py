@@ -1,7 +1,19 @@
-"""How far the cleaner of a broker has come, by the files of its data directory."""
+"""Segments swapped as a broker does it, and how far its cleaner has come, by the files of its data directory."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
+
+from levada.storage.cleaning.swapping import Swap
+
+
+def swap_in(swap: Swap, sync: Callable[[], None] = lambda: None) -> bool:
+    """Go all steps of a swap; whether the log has the new segment now."""
+    for step in swap.steps():
+        if not step():
+            return False
+        sync()
+    return True
 
 
 def cleaned_until(data: Path, topic: str) -> int:

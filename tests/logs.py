@@ -11,7 +11,8 @@ from levada.storage.formats import OFFSET_ENTRY, TIME_ENTRY
 from levada.storage.loading import LogState, open_log
 from levada.storage.log import Log
 from levada.storage.log_config import LogConfig
-from levada.storage.outcomes import Appended
+from levada.storage.lookups import Search
+from levada.storage.outcomes import Appended, FoundRecord
 from levada.storage.producers import Origin
 from levada.world.disk import Disk
 from levada.world.real_disk import RealDisk, RealFile
@@ -107,6 +108,18 @@ def read_all(log: Log, offset: int | None = None, max_bytes: int = 1 << 20) -> I
 
 def values_of(log: Log, offset: int | None = None) -> list[bytes | None]:
     return [value for _, value in read_all(log, offset)]
+
+
+def run_search(search: Search) -> FoundRecord | None:
+    """All steps of a search by time at once."""
+    answer = None
+    while True:
+        try:
+            call = search.send(answer)
+        except StopIteration as found:
+            record: FoundRecord | None = found.value
+            return record
+        answer = None if call is None else call()
 
 
 def check_indexes(directory: Path | str, disk: Disk | None = None) -> int:

@@ -70,7 +70,10 @@ An API that is not served is not advertised, and a request for it closes the con
 | a compressed batch that cannot be read, where it is opened | UNKNOWN_SERVER_ERROR | INVALID_RECORD |
 | offsets inside a compressed batch other than 0, 1, 2, where it is opened | refused, or renumbered when the codec changes | INVALID_RECORD |
 | a transactional batch without a producer id | stored | INVALID_RECORD |
-| what a compressed batch may unpack to | bounded by memory | 128 MiB or `max.message.bytes`; MESSAGE_TOO_LARGE beyond |
+| what a compressed batch may unpack to, where it is opened | bounded by memory | 64 MiB or `max.message.bytes`; MESSAGE_TOO_LARGE beyond |
+| a search by time that meets batches that unpack to more than that, or many that do not have the time their headers claim | bounded by memory | KAFKA_STORAGE_ERROR |
+| very large requests | bounded by `socket.request.max.bytes` | also by 1,000,000 elements, and 10,000 where they cannot be handled one by one (JoinGroup, SyncGroup, partitions of one transaction; 50,000 topics in CreateTopics and DescribeTopicPartitions, 200,000 partitions in Fetch); the connection is closed beyond |
+| DescribeTopicPartitions of topics that are not there | all in one answer | at most `max.request.partition.size.limit` in one, with a cursor |
 | requests of one connection | handled one at a time | started in order and answered in order; up to 64 may wait at once |
 | auto-created topic | first answer UNKNOWN_TOPIC_OR_PARTITION | the topic is ready in the first answer |
 | UnregisterBroker of a live broker | forgets it until it registers again | refused |
@@ -81,17 +84,21 @@ An API that is not served is not advertised, and a request for it closes the con
 | both a replica and its copy found at a start | refused | the copy, if the broker had moved the replica; else refused |
 | retention of compacted logs | in the rounds of the cleaner | with that of the others, every `log.retention.check.interval.ms` |
 | several batches that a producer repeats after a restart | the last one is known, those before it are OUT_OF_ORDER_SEQUENCE_NUMBER | all are known |
-| the indexes of an active segment on disk | written as records come | zeros until the segment is rolled or the broker stops; rebuilt after a crash, as Apache's are |
+| the indexes of an active segment on disk | written as records come | every second, of 100 logs at most; rebuilt after a crash, as Apache's are |
 | a batch older than a producer's last five | OUT_OF_ORDER_SEQUENCE_NUMBER | DUPLICATE_SEQUENCE_NUMBER, which clients take for success |
 | a segment whose end a power cut took, with the next one still there | kept, with a hole in the offsets | what stands behind the hole is cut off, and said |
 | `dump-log` of magic 0 and 1 | printed | refused |
 | `dump-log` decoders of internal topics | decoded | `--offsets-decoder` and `--transaction-log-decoder`, without the records of share and streams groups |
 | an unflushed batch whose offset is not the next one, found by recovery | kept, as a gap | cut off, unless the topic is compacted: the CRC does not cover offsets |
+| a coordinator's partition that is damaged | loaded without a look at checksums, or NOT_COORDINATOR until a restart or another leader | checksums count; NOT_COORDINATOR until an attempt, every 30 s, succeeds |
+| the topic's id in records of offsets | of OffsetCommit v10 alone | of every commit, also in transactions; not where a client says how long an offset is kept (v2-4), whose record has no place for it |
+| offsets of a deleted topic whose ends could not be written, for one of the same name | told to clients that go by names | not told; ended by the next cleanup |
 | the first FindCoordinator for a group | COORDINATOR_NOT_AVAILABLE while `__consumer_offsets` is made | answered when it is there |
 | `MetadataHash` in records of consumer groups (KIP-1101) | XXH3 | BLAKE2b; a group that moves between the two sees one rebalance |
 | InitProducerId of an instance that was replaced, while its successor has a transaction open | that transaction is aborted, then PRODUCER_FENCED | PRODUCER_FENCED; the transaction goes on |
 | EndTxn v5 of an instance that a classic one has replaced | may be taken for a repetition | PRODUCER_FENCED |
 | a marker larger than its topic's `max.message.bytes` | refused: the transaction stays PrepareCommit or PrepareAbort | written |
+| markers of a group commit | there is none | each has a header `levada-group-commit`, which readers pass over; all other markers are as Apache's |
 | CreatePartitions with more than 10,000 new partitions | UNKNOWN_SERVER_ERROR | POLICY_VIOLATION |
 | CreateTopics and its kin | answered when the controller has decided | answered when this broker also shows it |
 | quotas, authorizers, client metrics | served | not served yet |

@@ -59,6 +59,11 @@ DIFFERENCES = (
     ("`console-producer`", "lines are text, written as UTF-8", "lines are bytes"),
     ("`console-producer`", "a record that could not be sent is logged, exit code 0", "one line, exit code 1"),
     ("`console-producer --line-reader`", "any class", "LineMessageReader"),
+    (
+        "`console-consumer`",
+        "a topic that is not there is created",
+        "it is not: a line says so and names the near one, and the tool waits for it",
+    ),
     ("`console-consumer`", "errors of the consumer end it with exit code 0", "1"),
     ("`console-consumer`", "ByteArrayDeserializer prints a Java reference", "the bytes"),
     ("`console-consumer --formatter`", "any class", "those that come with Kafka; no ListDeserializer"),

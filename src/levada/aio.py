@@ -3,8 +3,36 @@
 >>> from levada.aio import Consumer, Producer
 """
 
-from levada.client.admin import Admin
+from levada.client.admin import Admin, Append, ConfigResource, NewPartitions, NewTopic, OffsetSpec, Subtract
 from levada.client.consumer import Consumer
+from levada.client.errors import KafkaError
 from levada.client.producer import Producer
+from levada.client.types import (
+    GroupMetadata,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    RebalanceListener,
+    RecordMetadata,
+    TopicPartition,
+)
+from levada.records import ConsumerRecord
 
-__all__ = ["Admin", "Consumer", "Producer"]
+__all__ = [
+    "Admin",
+    "Append",
+    "ConfigResource",
+    "Consumer",
+    "ConsumerRecord",
+    "GroupMetadata",
+    "KafkaError",
+    "NewPartitions",
+    "NewTopic",
+    "OffsetAndMetadata",
+    "OffsetAndTimestamp",
+    "OffsetSpec",
+    "Producer",
+    "RebalanceListener",
+    "RecordMetadata",
+    "Subtract",
+    "TopicPartition",
+]

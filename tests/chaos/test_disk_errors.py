@@ -13,6 +13,7 @@ from levada.protocol.messages.produce import PartitionProduceData, ProduceReques
 from levada.records import build_batch
 from levada.sim import Simulation
 from levada.sim.clients import Connector, create_topic, read_log
+from levada.sim.pages import Pages
 from levada.sim.world import DATA_DIRECTORY
 from levada.storage.log_directory import CLEAN_SHUTDOWN
 from levada.world.world import World
@@ -30,10 +31,12 @@ class Scenario:
     def __init__(self, simulation: Simulation) -> None:
         self.simulation = simulation
         self.machine = simulation.machine(BROKER)
+        self._client = simulation.world(CLIENT)
         self.faults = self.machine.file_system.faults
         self.chance = simulation.chance("disk errors")
         self.acknowledged: dict[int, bytes] = {}
         self.refused: list[bytes] = []
+        self.unanswered: dict[bytes, None] = {}
         self.sent = 0
 
     def start(self) -> None:
@@ -66,22 +69,29 @@ class Scenario:
         self.start()
 
     def connect(self) -> Connector:
-        return Connector(self.simulation.world(CLIENT), BROKER, PORT)
+        return Connector(self._client, BROKER, PORT)
 
     async def produce(self, connector: Connector) -> int:
         """Send one more value; the code of the answer."""
         value = b"%d-" % self.sent + bytes(self.chance.randrange(200))
         self.sent += 1
+        self.unanswered[value] = None
         data = PartitionProduceData(index=0, records=build_batch([(0, None, value, ())]))
         topic = TopicProduceData(name=TOPIC, partition_data=[data])
         response = await connector.call(ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=[topic]), 9)
         partition = response.responses[0].partition_responses[0]  # type: ignore[attr-defined]
+        del self.unanswered[value]
         if partition.error_code == NONE:
             assert partition.base_offset not in self.acknowledged
             self.acknowledged[partition.base_offset] = value
         else:
             self.refused.append(value)
         return int(partition.error_code)
+
+    def size_of_log(self) -> int:
+        found = self.machine.file_system.find(f"{DATA_DIRECTORY}/{LOG}{0:020d}.log")
+        assert isinstance(found, Pages)
+        return len(found.data)
 
     async def fetch_code(self, connector: Connector) -> int:
         wanted = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
@@ -98,7 +108,7 @@ class Scenario:
             assert stored.get(offset) == value, offset
         others = [value for offset, value in log if offset not in self.acknowledged]
         assert len(set(others)) == len(others)
-        assert set(others) <= set(self.refused)
+        assert set(others) <= {*self.refused, *self.unanswered}
 
 
 def run(seed: int, session: Callable[[Scenario, Connector], Awaitable[None]]) -> None:
@@ -181,6 +191,26 @@ def test_a_sync_that_fails_takes_the_log_offline_and_is_never_repeated(seed: int
         # lost its power knows what is on its device.
         await scenario.restart(power_loss=ending == "power loss")
         await scenario.check(connector)
+
+    run(seed, session)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_sync_that_fails_when_its_client_is_gone_is_not_forgotten(seed: int) -> None:
+    async def session(scenario: Scenario, connector: Connector) -> None:
+        scenario.faults.fail_next("sync", path_part=f"{LOG}{0:05d}")
+        leaving = scenario.connect()
+        produced = asyncio.ensure_future(scenario.produce(leaving))
+        size = scenario.size_of_log()
+        while scenario.size_of_log() == size:
+            await asyncio.sleep(0.0001)
+        produced.cancel()
+        leaving.close()
+        for _ in range(3):
+            assert await scenario.produce(connector) == STORAGE_ERROR
+        await scenario.restart(power_loss=True)
+        await scenario.check(connector)
+        assert await scenario.produce(connector) == NONE
 
     run(seed, session)
 

@@ -42,6 +42,7 @@ BAD_CONFIG = ErrorCode.INVALID_CONFIG
 BAD_SESSION = ErrorCode.INVALID_SESSION_TIMEOUT
 NO_SESSION = ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 OUT_OF_RANGE = ErrorCode.OFFSET_OUT_OF_RANGE
+TOO_LARGE = ErrorCode.MESSAGE_TOO_LARGE
 
 Given = dict[str, Any]
 
@@ -223,7 +224,11 @@ RECORD_CASES = [
     ),
     *(
         hostile(
-            f"a bomb of {codec.name}", ApiKey.PRODUCE, 9, produced("compacted", bomb(codec)), ErrorCode.INVALID_RECORD
+            f"a bomb of {codec.name}",
+            ApiKey.PRODUCE,
+            9,
+            produced("compacted", bomb(codec)),
+            ErrorCode.MESSAGE_TOO_LARGE,
         )
         for codec in (Codec.GZIP, Codec.LZ4, Codec.ZSTD)
     ),

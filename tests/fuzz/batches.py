@@ -9,7 +9,7 @@ from levada.records import Codec, ControlType, build_batch, compress, end_transa
 from levada.records.batch import CRC_START, HEADER_SIZE, LENGTH_OVERHEAD
 
 NOW_MS = 1_700_000_000_000
-BOMB_SIZE = 64 << 20
+BOMB_SIZE = 128 << 20
 
 _CRC = Struct(">I")
 _LENGTH = Struct(">i")

@@ -1,6 +1,7 @@
 """Talks wildly to a broker until somebody stops it: `make fuzz`, with MINUTES=... to end and SEED=... to repeat.
 
-A broker must stay alive, serve others, keep its memory, and have no error of its own. The first finding ends the run:
+A broker must stay alive, serve others, keep its memory, have no error of its own, and take no turn of its event loop
+that is longer than HELD_MS, but for those that LONG_TURNS names. The first finding ends the run:
 what was sent lies in a file then, the suspects first, and `--replay FILE` sends it again.
 """
 
@@ -32,10 +33,14 @@ from levada.world.real_net import RealNet
 from tests.brokers import BrokerProcess
 from tests.fuzz.attack import PATIENCE_SECONDS, WrongOutcome, play
 from tests.fuzz.batches import NOW_MS
+from tests.fuzz.large import large_request
 from tests.fuzz.streams import KINDS, Outcome, Stream, random_stream
 from tests.fuzz.talks import Talk, WrongAnswer
 from tests.fuzz.values import TOPICS, Values
 
+HELD_MS = 50
+LARGE_SHARE = 0.01
+"""Of all connections, those that send one request of very many elements."""
 CONNECTIONS = 400
 AT_ONCE = 100
 RESTART_EVERY = 20
@@ -50,11 +55,25 @@ SETTINGS = (
     "group.max.size=50",
     "log.segment.delete.delay.ms=0",
     "auto.create.topics.enable=false",
+    f"levada.loop.held.warn.ms={HELD_MS}",
 )
+HELD = re.compile(r"event loop held ms=\d+ cpu_ms=(\d+) at=(\S+)")
+LONG_TURNS = {
+    "levada.broker.fetch_sessions.": "a session of tens of thousands of partitions is opened as a whole",
+    "levada.world.real_disk.": "a file system that is busy, or has very many files, works long for one call",
+    "levada.storage.loading.open_log:": "the files of a new log are made, of one log in a turn",
+    "re2.": "RE2 takes long to read thousands of characters that stand for large classes",
+    "levada.controller.": "thousands of topics or partitions in one request are decided as a whole, as in Apache",
+}
+"""Calls in the stack of a turn that may take longer, and why."""
 
 OWN_ERRORS = re.compile(r"Traceback|error of our own|never retrieved|cannot decide")
 PEER = re.compile(r"peer=127\.0\.0\.1:(\d+)")
-MAY_CLOSE = ("produce without acks failed", "DescribeTopicPartitions with a negative limit or cursor")
+MAY_CLOSE = (
+    "produce without acks failed",
+    "DescribeTopicPartitions with a negative limit or cursor",
+    "an ACL, or a filter of ACLs, of an unknown kind",
+)
 """Reasons to close a connection whose requests followed their schemas."""
 
 
@@ -123,6 +142,10 @@ class Fuzzer:
             raise Found(f"the broker does not stop and start: {error}") from error
 
     async def _connect(self, chance: random.Random) -> None:
+        if chance.random() < LARGE_SHARE:
+            name, frame = large_request(chance)
+            await self._play(Stream(name, (frame,), Outcome.ANY))
+            return
         if chance.random() < 0.3:
             stream = random_stream(chance, chance.choice(list(KINDS)))
             await self._play(stream.cut(chance) if chance.random() < 0.3 else stream)
@@ -151,6 +174,9 @@ class Fuzzer:
         if found is not None:
             start = new.rfind("\n", 0, found.start()) + 1
             raise Found(new[start : start + 4_000])
+        for held in HELD.finditer(new):
+            if int(held[1]) > HELD_MS and not any(call in held[2] for call in LONG_TURNS):
+                raise Found(f"a turn took {held[1]} ms of the processor: {held[0]}")
         reused = Counter(own_port for own_port, _ in self.batch.sent)
         for line in new.splitlines():
             peer = PEER.search(line)

@@ -19,6 +19,7 @@ PARKED_SECONDS = 0.3
 """An answer that takes longer may be one that has to wait for others; it is not waited for."""
 
 NO_REPLY = 0
+LARGE_COMMIT = 256 * 1024
 
 FAMILIES: tuple[tuple[int, ...], ...] = (
     (
@@ -78,7 +79,10 @@ class Talk:
                 answer = await reader.readexactly(size)
         except TimeoutError:
             return False
-        self._values.learn_from(_understood(answer, api_key, version, number))
+        response, codes = _understood(answer, api_key, version, number)
+        if ErrorCode.UNKNOWN_SERVER_ERROR in codes and not _may_be_unknown(api_key, len(frame)):
+            raise WrongAnswer(f"{ApiKey(api_key).title} v{version}: an error without a name")
+        self._values.learn_from(response)
         if api_key == ApiKey.FETCH:
             self._values.learn("session_epoch", [min(max(message.session_epoch, 0), 2**31 - 2) + 1])
         return True
@@ -99,17 +103,22 @@ class Talk:
         writer.write(frame)
 
 
-def _understood(answer: bytes, api_key: int, version: int, correlation_id: int) -> Any:
+def _may_be_unknown(api_key: int, size: int) -> bool:
+    """Where Apache answers by that code too: a commit larger than a batch, a subscription that cannot be read."""
+    is_commit = api_key in (ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT)
+    return api_key == ApiKey.JOIN_GROUP or (is_commit and size > LARGE_COMMIT)
+
+
+def _understood(answer: bytes, api_key: int, version: int, correlation_id: int) -> tuple[Any, Counter[int]]:
+    """The response, and the error codes in it."""
     name = f"{ApiKey(api_key).title} v{version}"
     try:
         echoed, position = decode_response_header(answer, has_tags=response_has_tags(api_key, version))
         response, end = decode_prefix(response_class(api_key), version, answer, position)
     except CodecError as error:
-        raise WrongAnswer(f"{name}: {error}") from error
+        raise WrongAnswer(f"{name}: {error}: {answer[:200].hex()}") from error
     if echoed != correlation_id or end != len(answer):
         raise WrongAnswer(f"{name}: correlation id {echoed} for {correlation_id}, {len(answer) - end} bytes too many")
     codes: Counter[int] = Counter()
     error_counter(type(response))(response, codes)
-    if ErrorCode.UNKNOWN_SERVER_ERROR in codes:
-        raise WrongAnswer(f"{name}: an error without a name")
-    return response
+    return response, codes

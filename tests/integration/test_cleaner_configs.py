@@ -35,7 +35,7 @@ MEMORY_TEXT = "log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner t
         (f"{THREADS}=200", MEMORY_TEXT),
         (f"{RATE}=10MB", f"{RATE} must be of type double, not '10MB'"),
         ("log.cleaner.min.cleanable.ratio=50", "log.cleaner.min.cleanable.ratio must be no more than 1, not '50'"),
-        ("log.cleaner.thread=2", "unknown configuration key 'log.cleaner.thread'; the nearest known one is"),
+        ("log.cleaner.thread=2", "unknown configuration key 'log.cleaner.thread'; did you mean log.cleaner.threads?"),
     ],
 )
 def test_a_broker_with_a_bad_file_says_so_in_one_line_and_ends(tmp_path: Path, lines: str, message: str) -> None:

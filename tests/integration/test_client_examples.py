@@ -10,6 +10,7 @@ import levada.client.blocking.consumer
 import levada.client.blocking.producer
 import levada.client.producer.producer
 from tests.brokers import BrokerProcess
+from tests.pages import blocks_of
 
 MODULES = [
     levada.client.blocking.producer,
@@ -28,6 +29,8 @@ def test_docstrings(broker: BrokerProcess, module: object) -> None:
 
 
 def test_the_page(own_broker: BrokerProcess) -> None:
+    unseen = [str(block) for block in blocks_of(PAGE) if block.language != "python" or block.text[:4] != ">>> "]
+    assert unseen == [], "doctest looks at nothing else"
     failed, tried = doctest.testfile(
         str(PAGE), module_relative=False, globs={"bootstrap": own_broker.bootstrap}, encoding="utf-8"
     )

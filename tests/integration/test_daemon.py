@@ -1,5 +1,6 @@
 """`levada serve --daemon` and `levada stop`, as an operator types them."""
 
+import io
 import os
 import signal
 import socket
@@ -11,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from levada import Admin
+from levada.cli.kit import processes
 from levada.cli.kit.processes import is_running, process_of
+from levada.cli.main import main
 
 
 def levada(*arguments: str, cwd: Path | None = None) -> "subprocess.CompletedProcess[str]":
@@ -103,3 +106,50 @@ def test_a_log_file_of_ones_own(data_directory: Path, tmp_path: Path) -> None:
     assert "listening on" in log.read_text()
     assert levada("stop", "--data-dir", str(data_directory)).returncode == 0
     assert "started node_id=1" in log.read_text()
+
+
+def test_a_daemon_goes_on_in_a_new_log_file_after_a_rotation(data_directory: Path) -> None:
+    assert start(data_directory).returncode == 0
+    log, rotated = data_directory / "levada.log", data_directory / "levada.log.1"
+    log.rename(rotated)
+    stopped = levada("stop", "--data-dir", str(data_directory))
+    assert stopped.returncode == 0, stopped.stderr
+    assert "stopping" in log.read_text()
+    assert "stopping" not in rotated.read_text()
+
+
+def test_ps_shows_what_runs_and_stop_all_asks_before_it_stops_that(data_directory: Path) -> None:
+    started = start(data_directory)
+    address = started.stdout.split(" listening on ")[1].split()[0]
+    pid = process_of(str(data_directory))
+    shown = levada("ps")
+    assert shown.returncode == 0
+    [line] = [line for line in shown.stdout.splitlines() if str(data_directory) in line]
+    assert line.split("\t")[:3] == [str(pid), f"broker 1 listening on {address}", str(data_directory)]
+    unasked = levada("stop", "--all")
+    assert unasked.returncode == 1
+    assert line.rpartition("\t")[0] in unasked.stderr
+    assert unasked.stderr.splitlines()[-1].endswith("give --yes as well")
+    assert process_of(str(data_directory)) == pid
+
+
+def test_stop_all_stops_what_was_shown_when_it_is_meant(monkeypatch: pytest.MonkeyPatch, data_directory: Path) -> None:
+    """In this process, so that brokers of other tests are not among all."""
+    assert start(data_directory).returncode == 0
+    pid = process_of(str(data_directory))
+    ours = [broker for broker in processes.all_brokers() if broker.pid == pid]
+    monkeypatch.setattr("levada.cli.stop.all_brokers", lambda: ours)
+    monkeypatch.setattr("levada.cli.stop.is_terminal", lambda _: True)
+    for answer, code in (("n\n", 1), ("\n", 1), ("y\n", 0)):
+        monkeypatch.setattr("sys.stdin", io.StringIO(answer))
+        assert main(["stop", "--all"]) == code
+        assert is_running(str(data_directory)) is bool(code)
+
+
+def test_a_broker_is_stopped_by_any_of_its_directories(data_directory: Path, tmp_path: Path) -> None:
+    second = tmp_path / "second"
+    directories = f"{data_directory},{second}"
+    started = levada("serve", "--daemon", "--data-dir", directories, "--listen", "localhost:0")
+    assert started.returncode == 0, started.stderr
+    assert levada("stop", "--data-dir", str(second)).returncode == 0
+    assert not is_running(str(data_directory))

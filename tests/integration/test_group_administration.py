@@ -244,7 +244,7 @@ def test_the_topic_of_offsets_is_made_when_a_group_first_needs_it(own_broker: Br
     made = admin.list_topics(OFFSETS, timeout=WAIT_SECONDS).topics[OFFSETS]
     assert sorted(made.partitions) == list(range(50))
     assert {tuple(one.replicas) for one in made.partitions.values()} == {(1,)}
-    capped = re.findall(rf".*topic={OFFSETS} replication_factor=1 of 3 wanted.*", own_broker.log)
+    capped = re.findall(rf".*topic={OFFSETS} replication_factor=1 wanted=3.*", own_broker.log)
     assert len(capped) == 1, own_broker.log
     entries = outcome(admin.describe_configs([ConfigResource("topic", OFFSETS)]))
     wanted = {"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": "104857600"}
@@ -261,7 +261,7 @@ def test_a_client_that_asks_for_its_coordinator_and_goes_away_has_the_topic_made
     asyncio.run(ask_and_go())
     admin: Any = AdminClient({"bootstrap.servers": own_broker.bootstrap})
     wait_until(lambda: OFFSETS in admin.list_topics(timeout=WAIT_SECONDS).topics)
-    wait_until(lambda: f"topic={OFFSETS} replication_factor=1 of 3 wanted" in own_broker.log)
+    wait_until(lambda: f"topic={OFFSETS} replication_factor=1 wanted=3" in own_broker.log)
 
 
 def test_the_topic_of_offsets_is_internal_and_takes_no_records_from_clients(own_broker: BrokerProcess) -> None:

@@ -17,6 +17,21 @@ exec "{compiler}" "$@" -O0
 """What is looked at is what lands in the wheel, not how fast it runs; `make install` optimizes the same sources."""
 
 
+def test_make_install_says_what_it_does_before_it_begins(tmp_path: Path) -> None:
+    """With a pip that does nothing: what is looked at is what a user sees meanwhile, which is a line and no more."""
+    python = tmp_path / "venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text("#!/bin/sh\nexit 0\n")
+    python.chmod(0o755)
+    command = ["make", "--no-print-directory", "install", f"VENV={tmp_path / 'venv'}", f"PYTHON={sys.executable}"]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    (line,) = ran.stdout.splitlines()
+    assert "1.5 GB" in line
+    assert "a minute or two" in line
+    again = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "1.5 GB" not in again.stdout
+
+
 @pytest.mark.parametrize("has_compiler", [False, True])
 def test_a_wheel_is_built_with_and_without_a_compiler(tmp_path: Path, has_compiler: bool) -> None:
     real_compiler = shutil.which("cc") or shutil.which("gcc")

@@ -13,6 +13,7 @@ from levada import Consumer
 from levada.client.errors import IllegalState, SerializationFailed
 from levada.client.types import OffsetAndMetadata, TopicPartition
 from levada.records import ConsumerRecord
+from tests.batches import produce_one_batch
 from tests.brokers import BrokerProcess, sound
 from tests.clients.consumer_cases import numbered, produce, topic_of
 from tests.clients.group_cases import BROKER_SETTINGS
@@ -20,8 +21,6 @@ from tests.clients.scripts import run_script
 
 WAIT_SECONDS = 20.0
 COUNT = 3_000
-AT_ONCE = {"linger.ms": 60_000}
-"""All records of a flush in one batch, and so in one loan."""
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +35,7 @@ def topic(broker: BrokerProcess) -> str:
     """Of two partitions, which are only read."""
     name = topic_of(broker.bootstrap, "lent", 2)
     for partition in range(2):
-        produce(broker.bootstrap, name, numbered(COUNT), partition, **AT_ONCE)
+        produce_one_batch(broker, name, numbered(COUNT), partition)
     return name
 
 
@@ -304,7 +303,7 @@ def test_a_partition_changes_hands_just_behind_what_was_returned(
     """Of two partitions one goes, and all that is returned meanwhile is of the one or of the other."""
     topic = topic_of(broker.bootstrap, "handed-over", 2)
     for partition in range(2):
-        produce(broker.bootstrap, topic, numbered(10_000), partition, **AT_ONCE)
+        produce_one_batch(broker, topic, numbered(10_000), partition)
     timing = {} if "group_protocol" in options else {"heartbeat_interval_ms": 50, "session_timeout_ms": 6_000}
     # Only a rebalance commits.
     join = partial(reader, broker, group_id=topic, auto_commit_interval_ms=600_000, **options, **timing)
@@ -438,6 +437,49 @@ def test_a_signal_handler_may_use_the_consumer(broker: BrokerProcess, topic: str
     )
     ending.check_quiet()
     assert ending.said == [f"{COUNT} True"]
+
+
+@pytest.mark.parametrize("way", ["poll", "poll_arrow"])
+def test_records_that_an_interrupt_kept_from_the_caller_are_not_consumed(
+    broker: BrokerProcess, topic: str, way: str
+) -> None:
+    """The interrupt comes when the loop has taken the records, and the thread that polls has not got them yet."""
+    ending = run_script(
+        """
+        class Onlooker:
+            def on_consume(self, records):
+                if interrupts:
+                    os.kill(os.getpid(), interrupts.pop())
+                return records
+
+        class Rows(float):
+            def __lt__(self, other):
+                if interrupts:
+                    os.kill(os.getpid(), interrupts.pop())
+                return float(self) < other
+
+        with Consumer(bootstrap, group_id=topic + sys.argv[3], auto_offset_reset="earliest",
+                      interceptor_classes=[Onlooker]) as consumer:
+            consumer.assign([(topic, 0), (topic, 1)])
+            polls = {"poll": lambda: consumer.poll(10), "poll_arrow": lambda: consumer.poll_arrow(10, max_rows=Rows(5))}
+            poll = polls[sys.argv[3]]
+            for _ in range(3):
+                interrupts = [signal.SIGINT]
+                try:
+                    poll()
+                    print("not interrupted")
+                except KeyboardInterrupt:
+                    positions = [consumer.position((topic, partition)) for partition in range(2)]
+                    print(positions, consumer.metrics()["records-consumed-total"])
+        with Consumer(bootstrap, group_id=topic + sys.argv[3]) as consumer:
+            print([offset and offset.offset for offset in consumer.committed([(topic, 0), (topic, 1)]).values()])
+        """,
+        broker.bootstrap,
+        topic,
+        way,
+    )
+    ending.check_quiet()
+    assert ending.said == [*["[0, 0] 0"] * 3, "[0, 0]"]
 
 
 @pytest.mark.parametrize("end", ["pass", "del consumer; gc.collect()", "sys.exit(0)"], ids=["exit", "dropped", "sys"])

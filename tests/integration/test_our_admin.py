@@ -11,7 +11,7 @@ import pytest
 
 from levada.broker.handlers import HANDLERS
 from levada.client.admin import Admin, ConfigResource, NewTopic, OffsetSpec
-from levada.client.errors import ConfigurationError, Disconnected, IllegalState, KafkaError, TimedOut
+from levada.client.errors import ConfigurationError, Disconnected, IllegalState, KafkaError, NoBrokerReached, TimedOut
 from levada.client.types import TopicPartition
 from levada.protocol.api import ApiKey
 from tests.brokers import BrokerProcess
@@ -49,6 +49,8 @@ def test_a_client_that_is_never_closed_ends_in_silence(target: Target) -> None:
 import asyncio
 from levada.client.admin import Admin
 async def main():
+    # A busy machine is not what this is about.
+    asyncio.get_running_loop().slow_callback_duration = 60
     admin = Admin({target.bootstrap!r})
     await admin.list_topics()
     await admin.list_groups()
@@ -63,19 +65,21 @@ asyncio.run(main())
 def test_a_call_to_a_broker_that_never_answers_ends_in_time(silent: str) -> None:
     async def ask() -> None:
         async with Admin(silent) as admin:
-            calls = {
-                "to list topics": admin.list_topics(timeout_ms=300),
-                "to create topics": admin.create_topics([NewTopic("a"), NewTopic("b")], timeout_ms=300),
-                "to list offsets": admin.list_offsets({TopicPartition("a", 0): OffsetSpec.LATEST}, timeout_ms=300),
-                "to describe topics": admin.describe_topics(["a"], timeout_ms=300),
-                "to describe groups": admin.describe_consumer_groups(["a"], timeout_ms=300),
-                "the brokers were not found": admin.list_groups(timeout_ms=300),
-                "to describe configurations": admin.describe_configs([ConfigResource.broker(1)], timeout_ms=300),
-            }
-            for what, call in calls.items():
-                with pytest.raises(TimedOut, match=what) as refused:
+            calls = [
+                admin.list_topics(timeout_ms=300),
+                admin.create_topics([NewTopic("a"), NewTopic("b")], timeout_ms=300),
+                admin.list_offsets({TopicPartition("a", 0): OffsetSpec.LATEST}, timeout_ms=300),
+                admin.describe_topics(["a"], timeout_ms=300),
+                admin.describe_consumer_groups(["a"], timeout_ms=300),
+                admin.list_groups(timeout_ms=300),
+                admin.describe_configs([ConfigResource.broker(1)], timeout_ms=300),
+            ]
+            for call in calls:
+                with pytest.raises(
+                    NoBrokerReached, match=r"no Kafka broker has answered in 0\.[0-4] s \(default\.api\.timeout\.ms\): "
+                ) as refused:
                     await call
-                assert "300 ms (default.api.timeout.ms)" in str(refused.value)
+                assert f"{silent} took the connection, but has not answered" in str(refused.value)
 
     began = time.monotonic()
     asyncio.run(ask())
@@ -88,7 +92,7 @@ def test_a_call_to_nobody_says_why_it_ended() -> None:
 
     async def ask() -> None:
         async with Admin(f"localhost:{port}", retry_backoff_ms=10) as admin:
-            with pytest.raises(TimedOut, match=r"last error: .*cannot connect") as refused:
+            with pytest.raises(TimedOut, match=r"refused the connection") as refused:
                 await admin.describe_cluster(timeout_ms=300)
             assert isinstance(refused.value.__cause__, Disconnected)
 
@@ -150,7 +154,7 @@ def test_a_cancelled_call_leaves_the_client_in_order(target: Target) -> None:
 def test_a_value_that_cannot_be_sent_is_the_callers_fault_not_the_brokers(target: Target) -> None:
     async def ask() -> None:
         async with Admin(target.bootstrap) as admin:
-            created = await admin.create_topics([NewTopic("odd", partitions="3")])  # type: ignore[arg-type]
+            created = await admin.create_topics([NewTopic("odd", partitions=2**40)])
             assert "cannot be sent" in str(created.errors["odd"])
             assert (await admin.describe_cluster()).brokers
 

@@ -43,7 +43,10 @@ def coordinator(first: BrokerProcess) -> Path:
 
 def test_two_brokers_cannot_share_a_data_directory(first: BrokerProcess, tmp_path: Path) -> None:
     directory = first.data_directory
-    expected = f"{directory} is in use by another broker; stop it or choose another --data-dir"
+    expected = (
+        f"{directory} is in use by another broker; stop it with `levada stop --data-dir {directory}`,"
+        " or choose another --data-dir"
+    )
     assert refusal(serve(directory)) == expected
     assert refusal(serve(directory, "--coordinator", f"local:{tmp_path / 'other'}", "--node-id", "2")) == expected
 

@@ -1,9 +1,13 @@
 """What a broker answers to requests of transactions that it refuses; Apache's answers are in the differential tests."""
 
+from pathlib import Path
+
 import pytest
 
 from levada.model.errors import ErrorCode
-from levada.net.channel import Channel
+from levada.model.hashes import coordinator_partition
+from levada.net.channel import Channel, ChannelClosed
+from levada.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from levada.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
@@ -12,13 +16,22 @@ from levada.protocol.messages.add_partitions_to_txn import (
 from levada.protocol.messages.api_versions import ApiVersionsRequest
 from levada.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from levada.protocol.messages.end_txn import EndTxnRequest
+from levada.protocol.messages.find_coordinator import FindCoordinatorRequest
 from levada.protocol.messages.group_commit import GroupCommitMember
-from tests.brokers import BrokerProcess
+from levada.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from levada.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from levada.records import build_batch
+from tests.brokers import BrokerProcess, sound
 from tests.integration.test_group_commit import initialize, states, take_over, write
 from tests.integration.test_groups import create_topic
 from tests.integration.test_wire import talk
 
 BY_BROKERS, BY_CLIENTS = 5, 3
+OFFSETS_PARTITIONS = 50
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -106,6 +119,42 @@ def test_who_is_fenced_learns_it_by_the_name_that_the_request_knows(broker: Brok
     talk(broker, session)
 
 
+def test_offsets_of_a_producer_that_was_replaced_open_no_transaction(tmp_path: Path) -> None:
+    """Where nobody verifies transactions, only the producer's epoch in the offsets' own partition tells."""
+
+    async def commit_offset(channel: Channel, member: GroupCommitMember) -> ErrorCode:
+        place = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")
+        request = TxnOffsetCommitRequest(
+            transactional_id=member.transactional_id,
+            group_id="late",
+            producer_id=member.producer_id,
+            producer_epoch=member.producer_epoch,
+            topics=[TxnOffsetCommitRequestTopic(name="refused", partitions=[place])],
+        )
+        answer = await channel.call(request, 3)
+        return ErrorCode(answer.topics[0].partitions[0].error_code)
+
+    async def session(channel: Channel) -> None:
+        await channel.call(FindCoordinatorRequest(key_type=0, coordinator_keys=["late"]), 4)
+        old = await initialize(channel, "late")
+        add = AddOffsetsToTxnRequest(
+            transactional_id="late", producer_id=old.producer_id, producer_epoch=old.producer_epoch, group_id="late"
+        )
+        assert (await channel.call(add, 3)).error_code == ErrorCode.NONE
+        assert await commit_offset(channel, old) == ErrorCode.NONE
+        await take_over(channel, "late")
+        assert await commit_offset(channel, old) == ErrorCode.INVALID_PRODUCER_EPOCH
+        index = coordinator_partition("late", OFFSETS_PARTITIONS)
+        wanted = TopicRequest(name="__consumer_offsets", partition_indexes=[index])
+        answer = await channel.call(DescribeProducersRequest(topics=[wanted]), 0)
+        [producer] = answer.topics[0].partitions[0].active_producers
+        assert producer.current_txn_start_offset == -1
+
+    with sound(BrokerProcess(tmp_path / "data", "transaction.partition.verification.enable=false")) as unverified:
+        create_topic(unverified, "refused", 1)
+        talk(unverified, session)
+
+
 def test_producers_of_what_is_not_there_are_refused_with_a_reason(broker: BrokerProcess) -> None:
     async def session(channel: Channel) -> None:
         topics = [TopicRequest(name=name, partition_indexes=[9]) for name in ("refused", "never", "a/b")]
@@ -131,3 +180,29 @@ def test_features_with_a_minimum_of_0_are_for_those_who_understand_it(
         return {feature.name for feature in answer.supported_features}
 
     assert ("transaction.version" in talk(broker, session)) is is_told
+
+
+def test_records_without_acks_that_are_refused_close_the_connection_and_are_not_answered(broker: BrokerProcess) -> None:
+    """An answer that no client waits for would be taken for that of its next request."""
+
+    async def session(channel: Channel) -> None:
+        data = [
+            PartitionProduceData(
+                index=index,
+                records=build_batch(
+                    [(0, None, b"", ())],
+                    producer_id=index,
+                    producer_epoch=0,
+                    base_sequence=0,
+                    is_transactional=True,
+                ),
+            )
+            for index in range(2)
+        ]
+        topic = TopicProduceData(name="refused", partition_data=data)
+        request = ProduceRequest(transactional_id="two-producers", acks=0, timeout_ms=1_000, topic_data=[topic])
+        channel.send_without_answer(request, 9)
+        with pytest.raises(ChannelClosed):
+            await channel.call(ApiVersionsRequest(client_software_name="t", client_software_version="1"), 3)
+
+    talk(broker, session)

@@ -8,8 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.brokers import BrokerProcess
+from tests.integration.isolation import ends_at
 from tests.integration.samples import CODECS, samples
 from tests.integration.test_confluent_kafka import produce
+from tests.integration.test_group_commit import begin, commit
+from tests.integration.test_groups import create_topic, wait_until
+from tests.integration.test_wire import talk
 
 HERE = Path(__file__).parent / "apache"
 JARS = HERE / "build" / "jars"
@@ -79,6 +83,19 @@ def test_directories_that_our_broker_wrote(apache: list[str], own_broker: Broker
         for flags in MODES:
             printed = compare(apache, directory, flags)
             assert f" compresscodec: {directory.name.split('-')[1]} " in printed or "--max-bytes" in flags
+
+
+def test_the_markers_of_a_group_commit(apache: list[str], own_broker: BrokerProcess) -> None:
+    """They are tied together by a header, which Apache's markers never have."""
+    create_topic(own_broker, "tied", 2)
+    members = talk(own_broker, lambda channel: begin(channel, "tied"))
+    talk(own_broker, lambda channel: commit(channel, members))
+    wait_until(lambda: ends_at(own_broker, "tied", 0, 2 * len(members)))
+    assert own_broker.stop() == 0
+    for flags in MODES:
+        printed = compare(apache, own_broker.data_directory / "tied-0", flags)
+        if flags == ["--print-data-log"]:
+            assert printed.count("headerKeys: [levada-group-commit] endTxnMarker: COMMIT") == len(members)
 
 
 def compare(apache: list[str], directory: Path, flags: list[str]) -> str:

@@ -21,6 +21,7 @@ from levada.storage.log_config import LogConfig
 from levada.storage.log_directory import CLEAN_ENDS
 from levada.storage.open_files import OpenFiles
 from levada.world.real_disk import RealDisk
+from tests.cleaning import swap_in
 from tests.interop.test_apache_broker import SETTINGS, ApacheBroker
 from tests.tools.stages import wait_until
 
@@ -121,10 +122,7 @@ def clean(log: Log, files: OpenFiles) -> None:
         hash_key=bytes(16),
     )
     for group in Cleaner(RealDisk(), order).clean().groups:
-        swap = Swap(RealDisk(), files, log, group, order.ending)
-        assert swap.announce()
-        assert swap.take_over()
-        swap.settle()
+        assert swap_in(Swap(RealDisk(), files, log, group, order.ending))
 
 
 @pytest.mark.parametrize("codec", CODECS)

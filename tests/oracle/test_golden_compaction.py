@@ -18,6 +18,7 @@ from levada.storage.log_config import LogConfig
 from levada.storage.open_files import OpenFiles
 from levada.storage.producers import Origin
 from levada.world.real_disk import RealDisk
+from tests.cleaning import swap_in
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden" / "compaction"
 CASES = sorted(path.parent.name for path in GOLDEN.glob("*/case.json"))
@@ -90,10 +91,7 @@ class Replay:
         )
         cleaned = Cleaner(self.disk, order).clean()
         for group in cleaned.groups:
-            swap = Swap(self.disk, self.files, log, group, order.ending)
-            assert swap.announce()
-            assert swap.take_over()
-            swap.settle()
+            assert swap_in(Swap(self.disk, self.files, log, group, order.ending))
         return cleaned
 
 

@@ -26,6 +26,7 @@ from levada.storage.producers import Origin
 from levada.storage.retention import delete_old_segments
 from levada.storage.validation import validate
 from levada.world.real_disk import RealDisk
+from tests.logs import run_search
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden" / "logs"
 CASES = ("a-plain", "a2-log-append-time", "b-transactions", "c-epochs", "c2-truncated", "d-restart")
@@ -232,7 +233,7 @@ def check_reads(log: Log, expected: Any) -> None:
 
 def check_times(log: Log, expected: Any) -> None:
     for one in expected["timestampLookups"]:
-        found = log.first_record_since(one["timestamp"])
+        found = run_search(log.search_since(one["timestamp"]))
         mine = None if found is None else (found.timestamp_ms, found.offset, found.leader_epoch)
         other = one["found"] and (one["found"]["timestamp"], one["found"]["offset"], one["found"]["leaderEpoch"])
         assert mine == other, one
@@ -240,7 +241,7 @@ def check_times(log: Log, expected: Any) -> None:
             looked_up = segment.time_index.lookup(one["timestamp"])
             assert (looked_up.timestamp_ms, looked_up.offset) == (entry["timestamp"], entry["offset"]), one
     newest = next(one["found"] for one in expected["specialTimestamps"] if one["name"] == "MAX_TIMESTAMP")
-    found = log.newest_record()
+    found = run_search(log.search_newest())
     assert (None if found is None else found.offset) == (newest and newest["offset"])
 
 

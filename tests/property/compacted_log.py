@@ -13,7 +13,7 @@ from levada.records.builder import ControlType, parse_control_record
 from levada.records.offset_map import SLOT_BYTES
 from levada.sim import Simulation
 from levada.sim.incarnation import HostDied
-from levada.storage.cleaning.cleaner import CLEANED, order_for
+from levada.storage.cleaning.cleaner import order_for
 from levada.storage.cleaning.dirty import dirty_part
 from levada.storage.cleaning.swapping import Swap
 from levada.storage.cleaning.task import clean as clean_in_worker
@@ -24,6 +24,7 @@ from levada.storage.open_files import OpenFiles
 from levada.storage.outcomes import Appended
 from levada.storage.producers import Origin
 from levada.storage.retention import expire, retire
+from levada.storage.segment import CLEANED, SUFFIXES
 from tests.logs import T0, batches_from, check_indexes, clean, killed, marker
 from tests.property.compaction_model import Batch, CompactedModel, Outcome, Pass, Row, Transaction
 
@@ -303,9 +304,10 @@ class KilledCompactedLog:
         is_whole = True
         for group in cleaned.groups:
             swap = Swap(self.disk, self.files, log, group, order.ending)
-            for step in (swap.announce, swap.take_over, swap.settle):
-                self.is_announced = step == swap.announce
-                if step() is False:
+            for number, step in enumerate(swap.steps()):
+                self.is_announced = number == 1
+                self.leave_files_of_another_pass()
+                if not step():
                     is_whole = False
                     break
                 self.disk.sync_directory(self.directory)
@@ -316,6 +318,16 @@ class KilledCompactedLog:
             # The last batch stays, if only as a header: it says where the cleaned part ends.
             assert self._has_end(part.first_uncleanable) or not had_end
         self._end_pass(is_whole=is_whole)
+
+    def leave_files_of_another_pass(self) -> None:
+        """As a worker does that lives on for a while after its broker has died, at any time and anywhere in the log."""
+        if self.chance.random() < 0.8:
+            return
+        base = self.chance.choice(self.log.segments).base_offset
+        for suffix in self.chance.choice((SUFFIXES, SUFFIXES[:1], SUFFIXES[-1:])):
+            file = self.disk.open(f"{self.directory}/{base:020d}{suffix}.other{CLEANED}", create=True)
+            file.append([bytes(8)])
+            file.close()
 
     def _has_end(self, offset: int) -> bool:
         return offset <= self.log.start_offset or any(one.next_offset == offset for one in self._stored())

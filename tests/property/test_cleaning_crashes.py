@@ -9,7 +9,7 @@ import pytest
 from levada.records import BatchView, build_batch
 from levada.sim.incarnation import HostDied
 from levada.sim.world import Simulation
-from levada.storage.cleaning.cleaner import CLEANED, Cleaner, Order, Source
+from levada.storage.cleaning.cleaner import Cleaner, Order, Source
 from levada.storage.cleaning.filtering import LastRecord
 from levada.storage.cleaning.swapping import Swap
 from levada.storage.loading import LogState, open_log
@@ -17,7 +17,9 @@ from levada.storage.log import Log
 from levada.storage.log_config import LogConfig
 from levada.storage.open_files import OpenFiles
 from levada.storage.producers import Origin
+from levada.storage.segment import CLEANED, SUFFIXES
 from levada.world.disk import Disk
+from tests.cleaning import swap_in
 from tests.logs import T0, batches_from, check_indexes, killed
 
 HOST, DIRECTORY = "host", "/data/t-0"
@@ -57,6 +59,13 @@ class Machine:
         self.log.append(batch, leader_epoch=0, origin=Origin.CLIENT, now_ms=T0)
         self.log.raise_high_watermark(self.log.end_offset)
 
+    def leave_files_of_another_pass(self) -> None:
+        """As one does that failed, or whose worker has outlived its broker."""
+        for segment in self.chance.sample(self.log.segments[:-1], 2):
+            for suffix in SUFFIXES:
+                self.disk.open(f"{segment.path(suffix)}.bb{CLEANED}", create=True).close()
+        self.disk.sync_directory(DIRECTORY)
+
     def clean(self) -> None:
         """As a node does it, worker and all."""
         log = self.log
@@ -76,12 +85,7 @@ class Machine:
         )
         for group in Cleaner(self.disk, order).clean().groups:
             swap = Swap(self.disk, self.files, log, group, ENDING)
-            assert swap.announce()
-            self.disk.sync_directory(DIRECTORY)
-            assert swap.take_over()
-            self.disk.sync_directory(DIRECTORY)
-            swap.settle()
-            self.disk.sync_directory(DIRECTORY)
+            assert swap_in(swap, lambda: self.disk.sync_directory(DIRECTORY))
 
 
 def records_of(log: Log) -> Found:
@@ -109,12 +113,14 @@ def operations_of_a_cleaning(seed: int) -> tuple[int, Found]:
     return 10**9 - faults._operations_left, records_of(machine.log)
 
 
-def crashes(seed: int, *, power_loss: bool) -> Iterator[tuple[Machine, Found]]:
+def crashes(seed: int, *, power_loss: bool, has_leftovers: bool = False) -> Iterator[tuple[Machine, Found]]:
     """The log as it is opened again after a crash at each operation, and what it should be cleaned to."""
     count, cleaned = operations_of_a_cleaning(seed)
     assert count > 100
     for operation in range(count):
         machine = Machine(seed)
+        if has_leftovers:
+            machine.leave_files_of_another_pass()
         machine.sim.crash_at(HOST, disk_operations=operation, power_loss=power_loss)
         with pytest.raises(HostDied):
             machine.clean()
@@ -139,6 +145,16 @@ def test_the_log_is_whole_after_a_crash_at_every_step_of_a_cleaning(seed: int, p
         assert records_of(machine.log) == cleaned
         machine.log.close()
         check_indexes(DIRECTORY, machine.disk)
+
+
+@pytest.mark.parametrize("power_loss", [False, True], ids=["killed", "without power"])
+@pytest.mark.parametrize("seed", range(3))
+def test_no_crash_loses_records_where_another_pass_has_left_its_files(seed: int, power_loss: bool) -> None:
+    for machine, cleaned in crashes(seed, power_loss=power_loss, has_leftovers=True):
+        found = records_of(machine.log)
+        assert cleaned.items() <= found.items() <= machine.before.items()
+        assert latest(found) == latest(machine.before)
+        assert [name for name in machine.disk.names(DIRECTORY) if name.endswith((".cleaned", ".swap"))] == []
 
 
 def test_cleaning_leaves_less() -> None:

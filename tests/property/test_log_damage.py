@@ -22,7 +22,7 @@ from levada.storage.log_config import LogConfig
 from levada.storage.log_directory import START_OFFSETS, LogDirectory
 from levada.storage.retention import delete_old_segments
 from levada.world.real_disk import RealDisk, RealFile
-from tests.logs import T0, append, batches_from, end_transaction, read_all
+from tests.logs import T0, append, batches_from, end_transaction, read_all, run_search
 
 FLIPS = 10_000 if os.environ.get("LEVADA_SOAK") == "1" else 500
 """Of a closed directory, and as many of a killed one."""
@@ -245,8 +245,8 @@ def ask_more(log: Log, reports: Reports) -> None:
     for offset in offsets:
         for ask in (
             lambda offset=offset: log.aborted_in_read(offset, 500),
-            lambda offset=offset: log.first_record_since(T0 + offset * 5),
-            lambda: log.newest_record(),
+            lambda offset=offset: run_search(log.search_since(T0 + offset * 5)),
+            lambda: run_search(log.search_newest()),
             lambda offset=offset: log.epochs.end_offset_of(log.epochs.epoch_at(offset), log.end_offset),
         ):
             try:

@@ -15,7 +15,7 @@ from levada.storage.loading import LogState, open_log
 from levada.storage.log_config import LogConfig
 from levada.storage.retention import apply_retention, delete_old_segments
 from levada.world.disk import Disk
-from tests.logs import T0, append, batches_from, check_indexes, clean, read_all
+from tests.logs import T0, append, batches_from, check_indexes, clean, read_all, run_search
 
 SOAK = os.environ.get("LEVADA_SOAK") == "1"
 HOST = "host"
@@ -159,7 +159,7 @@ class KilledLog(RuleBasedStateMachine):
     @rule(back_ms=st.integers(-10, 3_000))
     def find_by_time(self, back_ms: int) -> None:
         target = self.now_ms - back_ms
-        found = self.log.first_record_since(target)
+        found = run_search(self.log.search_since(target))
         candidates = [
             (max(batch.base_offset, self.model.start), batch.timestamp_ms)
             for batch in self.model.batches

@@ -167,7 +167,7 @@ def outcome(
 ) -> tuple[Scan | None, list[Record] | None, Columns | None, list[ConsumerRecord] | None]:
     """What the four readers say, with None for a refusal; any other exception fails the test."""
     readers: list[Callable[[], Any]] = [
-        lambda: kernel.scan(body, count, True),
+        lambda: kernel.scan(body, count),
         lambda: kernel.decode(body, count, 2**40, base_timestamp, append_time),
         lambda: kernel.decode_columns([Part(body, count, 2**40, base_timestamp, append_time)]),
         lambda: kernel.decode_for_consumer(body, count, 2**40, base_timestamp, append_time, "topic", 3, None),

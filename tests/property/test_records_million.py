@@ -23,7 +23,7 @@ def test_kernel_and_twin_agree_on_a_million_records() -> None:
         assert [record[1:] for record in found] == records
         # The twin takes its time: the other two readers see every third batch, to end well within a minute.
         if start % (3 * BATCH) == 0:
-            assert _kernel.scan(body, BATCH, True) == pure.scan(body, BATCH, True)
+            assert _kernel.scan(body, BATCH) == pure.scan(body, BATCH)
             assert _kernel.decode_columns([part]) == pure.decode_columns([part])
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from levada.coordination.shard import Shard
-from levada.groups import Cluster, CommittedOffset, GroupCounts, GroupMachine, GroupSettings, NewOffset
+from levada.groups import Cluster, CommittedOffset, GroupCounts, GroupMachine, GroupSettings, commit_record
 from levada.groups.consumer import Client, ConsumerGroupSettings, Interval
 from levada.groups.records import OffsetCommitKey
 from levada.metadata.delta import apply
@@ -115,8 +115,9 @@ class ConsumerPlayer:
         topic, _, index = options.get("partition", "t-0").rpartition("-")
         epoch = int(options.get("epoch", self._epochs.get(name, -1)))
         request = OffsetCommitRequest(group_id=GROUP, generation_id_or_member_epoch=epoch, member_id=name, topics=[])
-        new = [NewOffset(topic, int(index), CommittedOffset(int(options["offset"]), 0, "", self._now_ms))]
-        [code] = self._ask(lambda machine, token: machine.commit(token, request, COMMIT_VERSION, new, self._now_ms))
+        committed = CommittedOffset(int(options["offset"]), 0, "", self._now_ms)
+        records = [commit_record(GROUP, topic, int(index), committed)]
+        [code] = self._ask(lambda machine, token: machine.commit(token, request, COMMIT_VERSION, records, self._now_ms))
         return [f"{name} commit {topic}-{index} {options['offset']}: {ErrorCode(code).name}"]
 
     def _advance(self, how_long: str) -> list[str]:

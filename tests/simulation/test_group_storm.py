@@ -42,9 +42,23 @@ def test_groups_survive_crashes_and_leave_the_same_trace_in_another_process(firs
     assert json.loads(again.stdout) == digests
 
 
-@pytest.mark.parametrize("seed", [1334710800, 3888049220])
+@pytest.mark.parametrize("seed", [15, 1334710800, 3888049220])
 def test_groups_that_go_back_and_forth_between_the_protocols_come_to_rest(seed: int) -> None:
-    """Once they had no leader to look for new topics, once a member was fenced by a timer of the time before."""
+    """In one, what an interrupted rebalance was to assign had no owner any more.
+
+    In one they had no leader to look for new topics, in one a member was fenced by a timer of the time before.
+    """
+    run_group_storm(seed)
+
+
+def test_a_member_that_takes_the_place_of_a_static_one_may_commit_with_an_old_epoch_of_its_own() -> None:
+    """As in Kafka, where the partitions of a static member that has left for a while count from epoch 0 on."""
+    run_group_storm(525)
+
+
+@pytest.mark.parametrize("seed", [31, 71])
+def test_groups_come_to_rest_when_their_broker_could_not_write_for_a_while(seed: int) -> None:
+    """In one it could not write index entries that no reader needs; in one it had not started yet."""
     run_group_storm(seed)
 
 
@@ -64,7 +78,8 @@ def test_a_commit_that_is_acknowledged_before_it_is_on_the_device_is_caught(monk
         self._waiting.clear()
 
     monkeypatch.setattr(Shard, "advance", hasty)
-    told = complaint()
+    # Few seeds meet it; the first of these does.
+    told = complaint(range(57, 120))
     # What is lost may also be a member, with what it wrote.
     assert "and not at" in told or "was told" in told
 

@@ -1,6 +1,5 @@
 """One simulated node through crashes: the promises hold, every run can be repeated, and broken code is caught."""
 
-import asyncio
 import json
 import os
 import subprocess
@@ -9,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from levada.broker.flushing import Flushing
 from levada.controller.brokers import allocate_producer_ids
 from levada.controller.controller import DECIDE
 from levada.controller.decision import Context, Decision
@@ -98,16 +96,13 @@ def test_a_recovery_that_cuts_too_much_is_caught(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_log_that_forgets_its_producers_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Log, "_check_producer", lambda *_: None)
+    monkeypatch.setattr("levada.storage.log.check_sequences", lambda *_: None)
     monkeypatch.setattr(Producers, "duplicate_of", lambda *_: None)
     assert is_caught(range(50))
 
 
 def test_an_acknowledgement_before_its_flush_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def pretend(*_: Any) -> None:
-        await asyncio.sleep(0)
-
-    monkeypatch.setattr(Flushing, "flush", pretend)
+    monkeypatch.setattr(Log, "awaits_flush", False)
     assert is_caught(range(50))
 
 

@@ -1,35 +1,97 @@
-"""The examples of the pipelines' page, run with a real broker and a real Spark."""
+"""The pipelines' page and the Spark block of the README, run from top to bottom with a real broker and a real Spark."""
 
 import doctest
+import io
+import shlex
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from typing import Any
 
-import yaml
+import pytest
 from pyspark.sql import SparkSession
 
-from levada.spark.pipeline.definition import parse
-from levada.spark.sessions import BOOTSTRAP_SETTING
+from levada import Producer
+from levada.cli.main import main
+from levada.spark import read
+from levada.spark.defaults import BOOTSTRAP_SETTING
 from tests.brokers import BrokerProcess
+from tests.pages import ROOT, Block, blocks_of, commands_of, compare
 
-PAGE = Path(__file__).parents[2] / "docs" / "pipelines.md"
+BOOTSTRAP = "localhost:9092"
+"""As the pages write it."""
 
 
-def test_the_page(own_broker: BrokerProcess, spark: SparkSession, tmp_path: Path) -> None:
+@pytest.fixture
+def left_running(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SparkSession]:
+    """A command that would end with its Spark leaves the one of all tests running, and as it was."""
     before = spark.conf.get(BOOTSTRAP_SETTING)
-    try:
-        failed, tried = doctest.testfile(
-            str(PAGE),
-            module_relative=False,
-            globs={"bootstrap": own_broker.bootstrap, "directory": str(tmp_path)},
-            encoding="utf-8",
-        )
-    finally:
-        spark.conf.set(BOOTSTRAP_SETTING, before or "")
-    assert tried > 20
-    assert failed == 0
+    monkeypatch.setattr(SparkSession, "stop", lambda session: None)
+    monkeypatch.chdir(tmp_path)
+    yield spark
+    spark.conf.set(BOOTSTRAP_SETTING, before or "")
 
 
-def test_the_pipeline_of_the_page_is_one(tmp_path: Path) -> None:
-    [text] = [block.partition("```")[0] for block in PAGE.read_text().split("```yaml\n")[1:]]
-    definition, problems = parse(yaml.safe_load(text), tmp_path)
-    assert not problems
-    assert [sink.name for sink in definition.sinks] == ["clean", "totals"]
+class PipelinesReader:
+    """Does what the blocks of a page say, in this process; `./` is where Spark would have been started."""
+
+    def __init__(self, bootstrap: str, directory: Path) -> None:
+        self._bootstrap = bootstrap
+        self._directory = directory
+        self._names: dict[str, Any] = {"bootstrap": bootstrap, "directory": str(directory)}
+
+    def follow(self, block: Block) -> None:
+        if block.language == "yaml":
+            name = block.text.partition("\n")[0].removeprefix("# ")
+            assert name.endswith(".yaml"), f"{block}: its first line must be a comment with a name for the file"
+            (self._directory / name).write_text(block.text)
+        elif block.language == "console":
+            for command, shown in commands_of(block.text):
+                self._type(block, command, shown)
+        else:
+            assert block.language == "python", f"{block}: cannot run {block.language or 'no language'}"
+            assert block.text.startswith(">>> "), f"{block}: not an example for doctest"
+            self._try(block)
+
+    def _type(self, block: Block, command: str, shown: str) -> None:
+        program, *arguments = shlex.split(command.replace("./", f"{self._directory}/"))
+        assert program == "levada", f"{block}: {command}"
+        printed = io.StringIO()
+        with redirect_stdout(printed), redirect_stderr(printed):
+            code = main([*arguments, "--bootstrap-server", self._bootstrap])
+        assert code == 0, printed.getvalue()
+        compare(block, command, shown, printed.getvalue())
+
+    def _try(self, block: Block) -> None:
+        name = str(block)
+        examples = doctest.DocTestParser().get_doctest(block.text, self._names, name, name, block.line)
+        told = io.StringIO()
+        doctest.DocTestRunner().run(examples, out=told.write, clear_globs=False)
+        self._names.update(examples.globs)
+        assert told.getvalue() == ""
+
+
+@pytest.mark.usefixtures("left_running")
+def test_the_page_of_pipelines_does_what_it_shows(own_broker: BrokerProcess, tmp_path: Path) -> None:
+    reader = PipelinesReader(own_broker.bootstrap, tmp_path)
+    for block in blocks_of(ROOT / "docs" / "pipelines.md"):
+        if not block.not_run:
+            reader.follow(block)
+
+
+def test_the_script_of_the_readme_counts_and_ends(
+    own_broker: BrokerProcess, left_running: SparkSession, tmp_path: Path
+) -> None:
+    [block] = [block for block in blocks_of(ROOT / "README.md") if "levada.spark" in block.text]
+    with Producer(own_broker.bootstrap) as producer:
+        producer.send_many("first", [b"event"] * 30, keys=[b"a", b"b", b"c"] * 10).result()
+    script = block.text.replace(BOOTSTRAP, own_broker.bootstrap).replace("./", f"{tmp_path}/")
+    exec(compile(script, str(block), "exec"), {})
+    # A script's queries end with it: what runs on here would not be written there.
+    assert left_running.streams.active == []
+    counts = read("counts", format="string", stream=False, bootstrap=own_broker.bootstrap).good
+    assert sorted(tuple(row) for row in counts.selectExpr("_source.key", "value").collect()) == [
+        (b"a", "10"),
+        (b"b", "10"),
+        (b"c", "10"),
+    ]

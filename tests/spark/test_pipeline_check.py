@@ -80,11 +80,11 @@ def test_each_problem_is_found_and_named_with_its_place(
     )
     found = said(plan)
     for beginning in (
-        f"sources.gone: unknown topic '{topic}-x'; the nearest known one is '{topic}'",
+        f"sources.gone: unknown topic '{topic}-x'; did you mean {topic}?",
         "sources.bad: read: 'id lng' is not a schema",
-        "sources.wrong: unknown option 'maxoffsetpertrigger'; the nearest known one is 'maxOffsetsPerTrigger'",
+        "sources.wrong: unknown option 'maxoffsetpertrigger'; did you mean maxOffsetsPerTrigger?",
         "sources.users: there is no table 'users'",
-        "steps.totals: unknown source or step 'ordrs'; the nearest known one is 'orders'",
+        "steps.totals: unknown source or step 'ordrs'; did you mean orders?",
         "steps.wrong_column: A column, variable, or function parameter with name `usr` cannot be resolved.",
         "steps.no_function: there is no file",
         "sinks.keyed: ",
@@ -158,6 +158,19 @@ def pipeline(context):
 """
 
 
+def test_a_sink_may_not_have_the_name_of_the_query_for_dead_letters(
+    spark: SparkSession, bootstrap: str, new_topic: Callable[..., str]
+) -> None:
+    context = Context(spark, bootstrap)
+    orders = context.read(new_topic(), SCHEMA, name="orders")
+    context.write(context.sql("SELECT id FROM orders", orders=orders), name="orders-dead-letters", console=True)
+    writes, problems = context.left_behind()
+    assert writes == []
+    assert [str(problem) for problem in problems] == [
+        "sources.orders.dead_letters: two sinks are called 'orders-dead-letters': names keep their checkpoints apart"
+    ]
+
+
 def test_a_python_file_is_built_and_its_errors_have_their_line(
     planned: Callable[..., Plan], new_topic: Callable[..., str], tmp_path: Path
 ) -> None:
@@ -168,7 +181,7 @@ def test_a_python_file_is_built_and_its_errors_have_their_line(
     (problem,) = said(planned("def pipeline(context):\n    pass\n"))
     assert problem.endswith("writes nothing: call context.write")
     (problem,) = said(planned("def pipelin(context):\n    pass\n"))
-    assert problem.endswith("unknown function 'pipeline'; the nearest known one is 'pipelin'")
+    assert problem.endswith("unknown function 'pipeline'; did you mean pipelin?")
     (problem,) = said(planned("def pipeline(context:\n"))
     assert f"{tmp_path}/p.py:1" in problem
 
@@ -192,7 +205,7 @@ def test_rejected_rows_are_written_once_however_many_sinks_there_are(
     assert isinstance(left.sink, TopicSink)
     with pytest.raises(PipelineError, match="two sinks are called 'one'"):
         context.write(orders, name="one", console=True)
-    with pytest.raises(PipelineError, match=r"sinks\.four\.topc: unknown key 'topc'; the nearest known one is 'topic'"):
+    with pytest.raises(PipelineError, match=r"sinks\.four\.topc: unknown key 'topc'; did you mean topic\?"):
         context.write(orders, name="four", topc="x")
     with pytest.raises(PipelineError, match="its rows are not a stream"):
         context.write(spark.range(1), name="five", console=True)
@@ -203,7 +216,7 @@ def test_a_file_that_is_wrong_is_refused_without_spark(tmp_path: Path, capsys: p
     file.write_text("sources: {a: {topic: a, schema: 'id long'}}\nsinks: {b: {topc: x}}\n")
     assert main(["pipeline", "check", str(file)]) == 1
     said_of_key = capsys.readouterr().err
-    assert said_of_key == "levada: sinks.b.topc: unknown key 'topc'; the nearest known one is 'topic'\n"
+    assert said_of_key == "levada: sinks.b.topc: unknown key 'topc'; did you mean topic?\n"
     file.write_text("sources: {a: {topic: a, schema: 'id long'}}\nsinks: {b: {topic: x}}\n")
     assert main(["pipeline", "run", str(file)]) == 1
     assert capsys.readouterr().err.startswith("levada: checkpoint: is missing: give --checkpoint DIR")

@@ -15,9 +15,9 @@ import yaml
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from levada import Consumer, Producer
+from levada import Admin, Consumer, Producer
 from levada.client.types import TopicPartition
-from levada.spark.pipeline import Options
+from levada.spark.pipeline import Options, status_of_file
 from levada.spark.pipeline.command import plan_of, run
 from levada.spark.pipeline.definition import load
 from levada.spark.pipeline.queries import start
@@ -37,9 +37,7 @@ def run_once(spark: SparkSession, bootstrap: str, tmp_path: Path) -> Callable[[d
     def run_it(content: dict[str, Any]) -> int:
         file = tmp_path / "p.yaml"
         file.write_text(yaml.safe_dump(content, sort_keys=False))
-        options = Options(
-            file, bootstrap=bootstrap, checkpoint=str(tmp_path / "progress"), is_available_now=True, interval_s=1
-        )
+        options = options_of(tmp_path, bootstrap)
         definition, problems = load(file)
         assert problems == []
         plan = plan_of(spark, options, definition)
@@ -47,6 +45,21 @@ def run_once(spark: SparkSession, bootstrap: str, tmp_path: Path) -> Callable[[d
         return run(plan, options)
 
     return run_it
+
+
+def options_of(directory: Path, bootstrap: str) -> Options:
+    file, progress = directory / "p.yaml", directory / "progress"
+    progress.mkdir(exist_ok=True)
+    return Options(file, bootstrap=bootstrap, checkpoint=str(progress), is_available_now=True, interval_s=1)
+
+
+def committed(bootstrap: str, topic: str) -> dict[str, int]:
+    """The groups that have read a topic with one partition, and how far."""
+    partition = TopicPartition(topic, 0)
+    with Admin(bootstrap) as admin:
+        offsets = admin.list_group_offsets([group.group_id for group in admin.list_groups()]).done
+    found = {group: each.get(partition) for group, each in offsets.items()}
+    return {group: one.offset for group, one in found.items() if one is not None}
 
 
 def send(bootstrap: str, topic: str, values: list[bytes]) -> None:
@@ -95,6 +108,13 @@ def test_every_sink_has_each_row_once_and_a_second_run_adds_nothing(
     send(bootstrap, orders, values + BROKEN)
     assert run_once(content) == 0
     assert f"levada: done; kept {GOOD + 3} rows in 2 batches" in capsys.readouterr().out
+    assert committed(bootstrap, orders) == dict.fromkeys(("p.kept", "p.totals", "p.files"), GOOD + 3)
+    assert status_of_file(options_of(tmp_path, bootstrap)) == 0
+    head, _, *queries = capsys.readouterr().out.splitlines()
+    assert head.startswith("pipeline p: done, process ")
+    assert [line.split()[:5] for line in queries] == [
+        [name, "done", "1", line.split()[3], "0"] for name, line in zip(("kept", "totals", "files"), queries)
+    ]
     assert run_once(content) == 0
 
     connection = sqlite3.connect(tmp_path / "a.db")
@@ -119,6 +139,10 @@ def test_a_query_that_fails_ends_the_run_with_one_line(
     assert run_once({"sources": {"lines": {"files": str(logs)}}, "sinks": {"kept": sink}}) == 1
     said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("levada: ")]
     assert said == ["levada: kept: two rows for one key (value) in a batch: name the column that orders them (order)"]
+    assert status_of_file(options_of(tmp_path, "localhost:1")) == 1
+    head, _, query = capsys.readouterr().out.splitlines()
+    assert ": failed, process " in head
+    assert query.endswith("two rows for one key (value) in a batch: name the column that orders them (order)")
 
 
 @dataclass(frozen=True, slots=True)

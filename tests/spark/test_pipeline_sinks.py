@@ -166,10 +166,10 @@ def test_what_does_not_fit_the_table_is_found_before_anything_runs(
     sink = DatabaseSink(database.address, "users", ("id",), order="version", delete_when="op = 'D'")
     assert sink.problems(schema, None) == [
         "table 'users' has no primary key or unique index on (id)",
-        "table 'users': unknown column 'name'; the nearest known one is 'nam'",
+        "table 'users': unknown column 'name'; did you mean nam?",
     ]
     missing = DatabaseSink(database.address, "user", ("idd",), order="version").problems(schema, None)
-    assert missing[0] == "unknown column 'idd'; the nearest known one is 'id'"
+    assert missing[0] == "unknown column 'idd'; did you mean id?"
     assert missing[1].startswith("there is no table 'user'; set create: true, or make it: CREATE TABLE")
 
 
@@ -187,8 +187,8 @@ def test_a_batch_is_once_in_a_delta_table(rows: Callable[..., DataFrame], tmp_pa
     assert table.transaction_version("q") == 1
     assert sink.problems(rows((1, "a", 1, "x")).schema, None) == []
     assert sink.problems(rows((1, "a"), schema="id long, title string").schema, None) == [
-        "unknown column 'op'; the nearest known one is 'title'",
-        f"table {sink.directory}: unknown column 'title'; the nearest known one is 'id'",
+        "unknown column 'op'",
+        f"table {sink.directory}: unknown column 'title'",
     ]
 
 

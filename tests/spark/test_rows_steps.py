@@ -216,9 +216,7 @@ UNUSABLE: dict[str, Callable[[DataFrame], Any]] = {
     "the ttl of expire_after must be a length of time": lambda data: expire_after(data, "soon"),
     "the action of expire_after must be one of dead-letter, drop": lambda data: expire_after(data, 1, action="eat"),  # type: ignore[arg-type]
     "expire_after: there is no column '_source'": lambda data: expire_after(data, 1),
-    "expire_after: there is no column 'tiem'; the nearest is 'time'": lambda data: expire_after(
-        data, 1, timestamp="tiem"
-    ),
+    "expire_after: there is no column 'tiem'; did you mean time?": lambda data: expire_after(data, 1, timestamp="tiem"),
     "the keys of deduplicate: there is no column 'x'": lambda data: deduplicate(data, ["x"], 1, timestamp="time"),
     "the keys of deduplicate: name at least one column": lambda data: deduplicate(data, [], 1, timestamp="time"),
     "within of deduplicate must be a length of time": lambda data: deduplicate(data, "id", 0, timestamp="time"),

@@ -84,7 +84,7 @@ def test_each_row_goes_to_the_topic_of_its_column_unless_the_option_names_one(
         ("1 value", {"topic": "t"}, "append", "column 'value' must be string or binary, not int: cast it"),
         ("'1' value", {}, "append", "no topic is named: set the option 'topic', or add a column 'topic'"),
         ("'1' value, 2 amount", {"topic": "t"}, "append", "column 'amount' cannot be written to a topic"),
-        ("'1' value", {"topik": "t"}, "append", "unknown option 'topik'; the nearest known one is 'topic'"),
+        ("'1' value", {"topik": "t"}, "append", "unknown option 'topik'; did you mean topic?"),
     ],
 )
 def test_what_cannot_be_written_is_refused_when_it_is_planned(

@@ -1,14 +1,18 @@
 """The embedded broker: its life, its settings, its helpers, and what it leaves behind."""
 
+import asyncio
 import gc
 import logging
 import os
+import signal
+import socket
 import threading
 from collections.abc import Callable
 
 import pytest
 
 from levada.model.config import ConfigError
+from levada.node import Node
 from levada.testing import EmbeddedBroker, NotInTime, wait_until
 
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
@@ -125,6 +129,64 @@ def test_a_killed_broker_has_said_no_goodbye_and_lost_nothing_it_acknowledged(
     assert values(levada_broker, "orders") == [b"acknowledged"]
     levada_broker.restart()
     assert values(levada_broker, "orders") == [b"acknowledged"]
+
+
+def test_a_killed_broker_holds_no_file_and_no_socket(levada_broker: EmbeddedBroker) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        levada_broker.produce("orders", ["acknowledged"])
+        directory, port = str(levada_broker.data_directory), levada_broker.port
+        assert [path for path in open_files() if directory in path]
+        levada_broker.kill()
+        assert not [path for path in open_files() if directory in path]
+        with socket.socket() as free:
+            free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            free.bind(("127.0.0.1", port))
+    finally:
+        gc.enable()
+
+
+def test_an_interrupt_during_the_start_ends_the_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped = []
+
+    async def start(_: Node) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        await asyncio.Event().wait()
+
+    async def stop(node: Node) -> None:
+        stopped.append(node)
+
+    monkeypatch.setattr(Node, "start", start)
+    monkeypatch.setattr(Node, "stop", stop)
+    threads = set(threading.enumerate())
+    broker = EmbeddedBroker()
+    with pytest.raises(KeyboardInterrupt):
+        broker.start()
+    wait_until(lambda: len(stopped) == 1)
+    assert not broker.is_running
+    # One of an earlier test may have ended meanwhile.
+    wait_until(lambda: set(threading.enumerate()) <= threads)
+
+
+def test_a_client_that_cannot_be_closed_keeps_no_other_open() -> None:
+    threads = set(threading.enumerate())
+    broker = EmbeddedBroker().start()
+    broker.produce("orders", ["first"])
+    producer = broker.producer()
+    broker.admin()
+    broker.consumer("orders", group_id="shop")
+    directory = broker.data_directory
+
+    async def fail(*_: object) -> None:
+        raise RuntimeError("no goodbye")
+
+    producer._close = fail
+    with pytest.raises(RuntimeError, match="no goodbye"):
+        broker.stop()
+    assert not broker.is_running
+    assert not directory.exists()
+    assert set(threading.enumerate()) <= threads
 
 
 def test_a_clean_stop_is_told_from_a_kill(levada_broker: EmbeddedBroker) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.pages import blocks_of
+
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "testing.md"
 EXAMPLES = sorted((ROOT / "examples" / "testing").glob("test_*.py"))
@@ -28,6 +30,10 @@ def test_an_example_passes_as_users_run_it(path: Path, tmp_path: Path) -> None:
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout
     assert ran.stderr == ""
+
+
+def test_every_block_of_the_page_is_python_or_says_why_it_is_not_run() -> None:
+    assert [str(block) for block in blocks_of(PAGE) if block.language != "python" and not block.not_run] == []
 
 
 def test_there_are_three_examples() -> None:

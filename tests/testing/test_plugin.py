@@ -200,3 +200,33 @@ def test_a_name_that_is_not_there_is_not_there() -> None:
 
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         _ = levada.testing.nothing
+
+
+def test_a_failure_shows_the_line_of_the_test_and_nothing_of_the_inside(tmp_path: Path) -> None:
+    (tmp_path / "test_failing.py").write_text(
+        """
+from levada.testing import EmbeddedBroker, wait_until
+
+def test_records(levada_broker):
+    levada_broker.produce("orders", ["first"])
+    levada_broker.wait_for_records("orders", 2, timeout=0.1)
+
+def test_topic(levada_broker):
+    levada_broker.create_topic("no/such")
+
+def test_waiting():
+    wait_until(lambda: 0, 0.01)
+
+def test_setting():
+    EmbeddedBroker(log_retentoin_ms=1).start()
+"""
+    )
+    output = run_pytest(tmp_path, check=False)
+    shown = [line for line in output.splitlines() if line.startswith(">")]
+    assert [line.removeprefix(">").strip() for line in shown] == [
+        'levada_broker.wait_for_records("orders", 2, timeout=0.1)',
+        'levada_broker.create_topic("no/such")',
+        "wait_until(lambda: 0, 0.01)",
+        "EmbeddedBroker(log_retentoin_ms=1).start()",
+    ]
+    assert "src/levada" not in output

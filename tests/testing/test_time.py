@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -61,6 +62,14 @@ def test_time_that_runs_can_be_moved_as_well(levada_broker: EmbeddedBroker) -> N
     levada_broker.time.advance(hours=1)
     assert HOUR_MS <= levada_broker.time.now_ms() - before_ms < 2 * HOUR_MS
     assert not levada_broker.time.is_frozen
+
+
+def test_two_threads_that_move_time_do_so_one_after_the_other(levada_broker: EmbeddedBroker) -> None:
+    with levada_broker.frozen_time() as broker_time, ThreadPoolExecutor(4) as threads:
+        before_ms = broker_time.now_ms()
+        for moved in [threads.submit(broker_time.advance, hours=1) for _ in range(8)]:
+            moved.result(30)
+        assert broker_time.now_ms() == before_ms + 8 * 3_600_000
 
 
 def test_time_does_not_go_back(levada_broker: EmbeddedBroker) -> None:

@@ -21,7 +21,8 @@ from levada.model.key_meanings import BROKER_MEANINGS, GROUP_MEANINGS, NO_EFFECT
 from levada.model.topic_keys import TOPIC_KEYS
 from levada.node.settings import SERVED_KEYS
 from levada.protocol.api import ApiKey, stable_versions
-from tools import client_configuration, compatibility, configuration, flags
+from levada.spark.pipeline.rules import RULES
+from tools import client_configuration, compatibility, configuration, flags, pipeline_keys
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "levada"
@@ -41,7 +42,9 @@ PURE = (
 
 
 @pytest.mark.parametrize(
-    "page", [compatibility, configuration, client_configuration, flags], ids=lambda module: module.PAGE.stem
+    "page",
+    [compatibility, configuration, client_configuration, flags, pipeline_keys],
+    ids=lambda module: module.PAGE.stem,
 )
 def test_a_generated_page_is_current(page: ModuleType) -> None:
     assert page.PAGE.read_text() == page.page(), "run `make docs`"
@@ -50,6 +53,11 @@ def test_a_generated_page_is_current(page: ModuleType) -> None:
 def test_every_tool_is_on_the_page_of_the_tools() -> None:
     text = (ROOT / "docs" / "tools.md").read_text()
     assert [name for name in TOOLS if f"| `{name}` |" not in text] == []
+
+
+def test_every_meaning_of_a_key_of_pipelines_is_of_a_known_key() -> None:
+    assert set(pipeline_keys.MEANINGS) == pipeline_keys.known()
+    assert set(pipeline_keys.RULE_MEANINGS) == set(RULES)
 
 
 def test_every_note_of_the_compatibility_page_is_about_a_served_api() -> None:
@@ -106,10 +114,35 @@ def test_the_contracts_catch_an_import_that_points_up(tmp_path: Path) -> None:
         assert "BROKEN" in result.stdout
 
 
+def test_the_old_name_is_in_one_line_of_the_changelog_and_nowhere_else() -> None:
+    """On PyPI it is another project's: a reader who installs it by our words gets code that is not ours."""
+    old_name = "pen" + "stock"
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
+    paths = [name for name in listed.stdout.split("\0") if name]
+    assert [name for name in paths if old_name in name.lower()] == []
+    found = [
+        (name, line)
+        for name in paths
+        if (ROOT / name).is_file()
+        for line in (ROOT / name).read_bytes().lower().splitlines()
+        if old_name.encode() in line
+    ]
+    assert [name for name, _ in found] == ["CHANGELOG.md"]
+
+
 def test_the_architecture_page_names_every_package() -> None:
     table = (ROOT / "docs" / "architecture.md").read_text()
     for package in sorted(path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists()):
         assert f"| `{package}/` |" in table, package
+
+
+def test_what_newcomers_are_sent_to_is_there() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    links = [link for link in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in link]
+    assert len(links) > 20
+    assert [link for link in links if not (ROOT / link).exists()] == []
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert set(re.findall(r"make ([a-z][a-z-]*)", text)) <= {*targets}
 
 
 def test_every_dependency_has_a_line_in_the_decisions() -> None:

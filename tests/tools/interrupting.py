@@ -29,15 +29,26 @@ def interrupted(arguments: list[str]) -> Ran:
 
 
 def _interrupt(server: socket.socket, process: "subprocess.Popen[str]") -> Ran:
-    while True:
-        # The first connection only finds out whether somebody listens.
-        connection, _ = server.accept()
-        with connection:
-            connection.settimeout(WAIT_SECONDS)
-            if connection.recv(1):
-                os.kill(process.pid, signal.SIGINT)
-                out, err = process.communicate(timeout=WAIT_SECONDS)
-                return Ran(process.returncode, out, err)
+    # The first connection only finds out whether a broker answers.
+    with server.accept()[0] as probe:
+        probe.settimeout(WAIT_SECONDS)
+        _answer_versions(probe)
+    with server.accept()[0] as connection:
+        connection.settimeout(WAIT_SECONDS)
+        assert connection.recv(1)
+        os.kill(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=WAIT_SECONDS)
+        return Ran(process.returncode, out, err)
+
+
+def _answer_versions(probe: socket.socket) -> None:
+    """ApiVersions v0 of a broker that serves nothing."""
+    request = b""
+    while len(request) < 4 or len(request) < 4 + int.from_bytes(request[:4], "big"):
+        request += probe.recv(1_024)
+    correlation_id, no_error, no_versions = request[8:12], bytes(2), bytes(4)
+    answer = correlation_id + no_error + no_versions
+    probe.sendall(len(answer).to_bytes(4, "big") + answer)
 
 
 def _heed_interrupts() -> None:

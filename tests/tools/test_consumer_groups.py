@@ -113,7 +113,7 @@ def test_more_groups_than_fit_one_request_are_deleted(broker: BrokerProcess) -> 
 def test_nobody_there_is_one_line(tool: list[str]) -> None:
     ran = run_ours([*tool, "--bootstrap-server", "localhost:1"])
     assert (ran.code, ran.out) == (1, "")
-    assert ran.err.startswith("levada: cannot reach localhost:1 (Connection refused)")
+    assert ran.err.startswith("levada: no Kafka broker answers: localhost:1 refused the connection")
     assert ran.err.count("\n") == 1
 
 

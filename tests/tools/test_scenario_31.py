@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from levada import Admin
+from levada import Admin, Consumer
 from levada.client.admin import NewTopic
 from tests.tools.running import run_ours
 from tests.tools.scenario import Stage
@@ -29,12 +29,12 @@ def doctor(stage: Stage, *arguments: str) -> tuple[int, dict[str, list[dict[str,
     return ran.code, json.loads(ran.out)
 
 
-def risks(found: list[dict[str, str]], where: str) -> dict[str, str]:
-    """Setting with its value, and the remedy, of each risk."""
+def risks(found: list[dict[str, str]], where: str, *levels: str) -> dict[str, str]:
+    """Setting with its value, and the remedy, of each risk; with one broker, what only more could mend is a note."""
     return {
         one["what"].partition(":")[0]: one["remedy"]
         for one in found
-        if one["where"] == where and one["level"] == "risk"
+        if one["where"] == where and one["level"] in (levels or ("risk", "note"))
     }
 
 
@@ -49,6 +49,7 @@ def test_every_risk_of_a_topic_its_brokers_and_a_clients_config_is_named(stage: 
     assert set(topic) == {"replication.factor=1", "min.insync.replicas=1", "unclean.leader.election.enable=true"}
     assert topic["min.insync.replicas=1"] == "set min.insync.replicas=2"
     assert topic["unclean.leader.election.enable=true"] == "set unclean.leader.election.enable=false"
+    assert set(risks(found["cluster"], "topic orders", "risk")) == {"unclean.leader.election.enable=true"}
     assert {"default.replication.factor=1", "min.insync.replicas=1"} <= set(risks(found["cluster"], "broker 1"))
     assert set(risks(found["clients"], "producer.properties (producer)")) == {
         "acks=1",
@@ -67,6 +68,27 @@ def test_settings_without_a_risk_are_exit_code_0(stage: Stage, tmp_path: Path) -
     assert (code, found) == (0, {"clients": []})
 
 
+def test_a_sound_broker_by_itself_is_exit_code_0_and_its_internal_topics_are_not_counted(stage: Stage) -> None:
+    with Admin(stage.bootstrap) as admin, Consumer(stage.bootstrap, group_id="g", enable_auto_commit=False) as consumer:
+        consumer.commit({("plain", 0): 0})
+        assert "__consumer_offsets" in admin.list_topics(include_internal=True)
+    code, found = doctor(stage, "--topic", "plain")
+    assert code == 0
+    _, found = doctor(stage)
+    assert [one["what"] for one in found["cluster"] if one["where"] == "topics"] == ["2 topics looked at"]
+
+
+def test_an_old_producers_file_is_known_as_one(stage: Stage, tmp_path: Path) -> None:
+    old = tmp_path / "old.properties"
+    old.write_text("metadata.broker.list=localhost:9092\nrequest.required.acks=1\nqueue.enqueue.timeout.ms=0\n")
+    code, found = doctor(stage, "--no-cluster", "--client-config", str(old))
+    assert code == 1
+    assert {"request.required.acks=1", "queue.enqueue.timeout.ms=0"} <= set(
+        risks(found["clients"], "old.properties (producer)", "risk")
+    )
+    assert not risks(found["clients"], "old.properties (consumer)")
+
+
 def test_all_topics_are_looked_at_when_none_is_named(stage: Stage) -> None:
     _, found = doctor(stage)
     topics = {one["where"] for one in found["cluster"] if one["where"].startswith("topic ")}
@@ -79,7 +101,7 @@ def test_text_has_one_line_for_each_finding(stage: Stage) -> None:
     assert ran.code == 1
     heading, *lines = ran.out.splitlines()
     assert heading == "cluster"
-    assert "  risk  topic orders: replication.factor=1: the records live on one broker" in ran.out
+    assert "  note  topic orders: replication.factor=1: the records live on one broker" in ran.out
     assert all(line.startswith(("  ok  ", "  note  ", "  risk  ")) for line in lines)
 
 
@@ -87,7 +109,7 @@ def test_text_has_one_line_for_each_finding(stage: Stage) -> None:
     ("arguments", "line"),
     [
         (["--topic", "nowhere"], "levada: topic nowhere: UNKNOWN_TOPIC_OR_PARTITION"),
-        (["--bootstrap-server", "localhost:1"], "levada: cannot reach localhost:1"),
+        (["--bootstrap-server", "localhost:1"], "levada: no Kafka broker answers: localhost:1 "),
         (["--bootstrap-server", "localhost"], "levada: bootstrap.servers must have the form host:port"),
         (["--client-config", "nowhere"], "levada: cannot read --client-config nowhere"),
     ],

@@ -209,7 +209,7 @@ def test_a_measurement_that_is_interrupted_tells_what_it_has(server: str) -> Non
         assert " records sent, " in line_of(one)
         code, out, err = ended(one, signal.SIGINT)
     assert code == 130
-    assert "99.9th." in out.splitlines()[-1]
+    assert "99.99th." in out.splitlines()[-1]
     assert err == "levada: interrupted: the line above is about what was sent until then\n"
 
 

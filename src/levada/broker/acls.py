@@ -1,7 +1,7 @@
 """ACLs of a broker without an authorizer: there are none, and requests about them are refused as Apache's are."""
 
 from levada.model.errors import ErrorCode
-from levada.net.connection import CloseConnection
+from levada.net.reply import CloseConnection
 
 REFUSED = ErrorCode.SECURITY_DISABLED
 NO_AUTHORIZER = "No Authorizer is configured."

@@ -14,6 +14,7 @@ from levada.broker.metrics import BrokerMetrics
 from levada.broker.partition import Partition
 from levada.broker.producer_ids import ProducerIds
 from levada.broker.replicas import HostedTopic, Replicas
+from levada.broker.search_turns import SearchTurns
 from levada.broker.settings import Identity, broker_settings
 from levada.broker.transaction_coordinator import TransactionCoordinator
 from levada.metadata.delta import Delta
@@ -21,6 +22,7 @@ from levada.metadata.image import BROKER, GROUP, TOPIC, Image, Resource
 from levada.model.errors import KafkaStorageError, NotLeaderOrFollower, UnknownTopicId, UnknownTopicOrPartition
 from levada.model.hashes import uuid_to_text
 from levada.model.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
+from levada.net.unsent_memory import UnsentMemory
 from levada.protocol.declare import NO_UUID
 from levada.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from levada.storage.log_config import LogConfig
@@ -75,6 +77,9 @@ class Broker:
         self.settings = broker_settings(config)
         self.clock = world.clock
         self.entropy = world.entropy
+        self.workers = world.workers
+        self.search_turns = SearchTurns(world.clock, world.workers)
+        self.unsent = UnsentMemory()
         self.flushing = Flushing(world.async_disk, world.clock, metrics.log_flushes)
         self.logs = logs
         self.groups = groups
@@ -86,8 +91,15 @@ class Broker:
         self.epoch = -1
         """Of this broker's registration; -1 before it has one."""
         self.replicas = Replicas(
-            world.disk, logs, world.clock, world.entropy, node_id=identity.node_id, config_of=self.log_config_of
+            world.disk,
+            logs,
+            world.clock,
+            world.entropy,
+            node_id=identity.node_id,
+            config_of=self.log_config_of,
+            begin_flush=self.flushing.begin,
         )
+        self.replicas.on_made = self.follow_coordinators
         self.producer_ids = ProducerIds(self._ask_for_producer_ids)
         self.delayed = DelayedOperations()
         self.fetch_sessions = FetchSessions(world.entropy.below, config["max.incremental.fetch.session.cache.slots"])

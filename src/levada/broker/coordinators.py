@@ -3,9 +3,9 @@
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar, cast
 
-from levada.broker.flushing import Flushing
 from levada.broker.journal import Decode, Encode, PartitionJournal, read_journal
 from levada.broker.partition import Partition
 from levada.coordination.decision import Record
@@ -14,6 +14,7 @@ from levada.model.errors import CoordinatorLoadInProgress, KafkaError, NotCoordi
 from levada.model.hashes import coordinator_partition
 from levada.protocol.errors import CodecError
 from levada.records import Codec, RecordsError
+from levada.world.background import OnFatal, start
 from levada.world.clock import Clock
 from levada.world.disk import AsyncDisk
 
@@ -22,6 +23,12 @@ logger = logging.getLogger(__name__)
 RECORDS_AT_ONCE = 1_000
 """Replayed before others get a turn of the loop."""
 
+FIRST_RETRY_SECONDS = 0.1
+MAX_RETRY_SECONDS = 30.0
+"""Between two attempts to load a partition; the time doubles from the first to the longest."""
+
+LOAD_ERRORS = (KafkaError, OSError, RecordsError, CodecError)
+"""What a disk or damaged bytes raise; anything else is a fault of ours."""
 
 M = TypeVar("M", bound=Machine)
 M_contra = TypeVar("M_contra", bound=Machine, contravariant=True)
@@ -33,27 +40,31 @@ class Operation(Protocol[M_contra]):
     def __call__(self, machine: M_contra, token: Token, now_ms: int) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class LoadFailure:
+    reason: str
+    retry_seconds: float
+
+
 class HostedShard(Generic[M]):
     """A shard on the event loop: futures for those who wait, one timer for the nearest deadline."""
 
     def __init__(
         self,
         shard: Shard[M],
-        journal: PartitionJournal,
         partition: Partition,
-        flushing: Flushing,
         now_ms: Callable[[], int],
         deliver: "Callable[[Token, Any, HostedShard[M]], None]",
+        failure: LoadFailure | None,
     ) -> None:
         self.partition = partition
         self._deliver = deliver
         self.leader_epoch = partition.leader_epoch
         self.is_loaded = False
         self.is_closed = False
+        self.failure = failure
+        """Of the last attempt to load this partition."""
         self._shard = shard
-        self._journal = journal
-        self._flushing = flushing
-        self._flush: asyncio.Task[None] | None = None
         self._now_ms = now_ms
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
@@ -63,18 +74,32 @@ class HostedShard(Generic[M]):
         return self.is_loaded and not self.is_closed
 
     @property
+    def is_failed(self) -> bool:
+        """Whether it could not be loaded, and has not been since."""
+        return self.failure is not None and not self.is_loaded
+
+    @property
+    def is_to_be_loaded(self) -> bool:
+        return not self.is_loaded and self._timer is None
+
+    @property
     def machine(self) -> M:
         return self._shard.machine
 
     async def load(self, disk: AsyncDisk, decode: Decode, buffer_size: int) -> None:
-        count = 0
-        async for records in read_journal(self.partition, disk, decode, buffer_size):
+        count = since_pause = 0
+        async for records in read_journal(self.partition, disk, decode, buffer_size, RECORDS_AT_ONCE):
             for record in records:
                 self._shard.load(record)
-                count += 1
-                if count % RECORDS_AT_ONCE == 0:
-                    await asyncio.sleep(0)
+            count += len(records)
+            since_pause += len(records)
+            if since_pause >= RECORDS_AT_ONCE:
+                since_pause = 0
+                await asyncio.sleep(0)
+            if self.is_closed:
+                return
         if self.is_closed:
+            # Nothing came of what was read last: compaction has emptied it.
             return
         self._shard.finish_loading(self.partition.log.end_offset, self._now_ms())
         self.is_loaded = True
@@ -82,6 +107,15 @@ class HostedShard(Generic[M]):
         self._settle()
         if count:
             logger.info("loaded coordinator partition=%s records=%d", self.partition.name, count)
+
+    def load_later(self, seconds: float, begin: Callable[[], None]) -> None:
+        """Not before some time has passed; `begin` is called then."""
+
+        def on_timer() -> None:
+            self._timer = None
+            begin()
+
+        self._timer = asyncio.get_running_loop().call_later(seconds, on_timer)
 
     def run(self, operation: Callable[[M], None]) -> None:
         self._shard.run(operation, self._now_ms())
@@ -102,29 +136,17 @@ class HostedShard(Generic[M]):
             self._timer = None
 
     def _on_change(self, _partition: Partition, _size: int) -> None:
+        if self.partition.log.is_offline:
+            # Nothing that memory has beyond the log may be told to anybody.
+            logger.error("coordinator stopped partition=%s reason='its log is offline'", self.partition.name)
+            self.close()
+            return
         self._shard.advance()
         self._send_output()
 
     def _settle(self) -> None:
         self._send_output()
         self._set_timer()
-        if self._journal.is_flush_due and self._flush is None and not self.is_closed:
-            self._flush = asyncio.get_running_loop().create_task(self._flush_what_is_due())
-
-    async def _flush_what_is_due(self) -> None:
-        """Those who wait for the device share a flush with all who came while the last one ran."""
-        try:
-            while self._journal.is_flush_due and not self.is_closed:
-                await self._flushing.flush(self.partition.log)
-                self._shard.advance()
-                self._send_output()
-        except KafkaError as error:
-            # The log is offline: nothing that memory has beyond it may be told to anybody.
-            logger.error("coordinator stopped partition=%s reason=%r", self.partition.name, str(error))
-            if not self.is_closed:
-                self.close()
-        finally:
-            self._flush = None
 
     def _send_output(self) -> None:
         for token, reply in self._shard.take_output():
@@ -157,17 +179,16 @@ class Coordinator(Generic[M]):
         decode: Decode,
         clock: Clock,
         disk: AsyncDisk,
-        flushing: Flushing,
     ) -> None:
         self._encode = encode
         self._decode = decode
         self._new_machine = new_machine
         self._clock = clock
         self._disk = disk
-        self._flushing = flushing
         self._shards: dict[int, HostedShard[M]] = {}
         self._partition_count = 0
-        self.failed_partitions = 0
+        self.on_fatal: OnFatal | None = None
+        """Told when the broker cannot go on without a task that has failed."""
         self.load_times_ms: list[int] = []
         self._loading: asyncio.Task[None] | None = None
         # Sessions must not end because somebody sets the clock, and what is written down must be the time of day.
@@ -177,7 +198,11 @@ class Coordinator(Generic[M]):
 
     @property
     def loading_partitions(self) -> int:
-        return sum(not shard.is_loaded for shard in self._shards.values())
+        return sum(not shard.is_loaded and not shard.is_failed for shard in self._shards.values())
+
+    @property
+    def failed_partitions(self) -> int:
+        return sum(shard.is_failed for shard in self._shards.values())
 
     @property
     def is_loading(self) -> bool:
@@ -209,8 +234,7 @@ class Coordinator(Generic[M]):
         for index, partition in partitions.items():
             if partition.is_leader and index not in self._shards:
                 self._shards[index] = self._host(partition)
-        if self.is_loading and (self._loading is None or self._loading.done()):
-            self._loading = asyncio.get_running_loop().create_task(self._load())
+        self._begin_loading()
 
     def partition_of(self, identifier: str) -> int:
         """The partition whose leader coordinates it; -1 if the topic is not there."""
@@ -236,7 +260,7 @@ class Coordinator(Generic[M]):
 
     def _shard_of(self, identifier: str) -> HostedShard[M]:
         shard = self._shards.get(self.partition_of(identifier))
-        if shard is None or shard.is_closed:
+        if shard is None or shard.is_closed or shard.is_failed:
             raise NotCoordinator("This is not the correct coordinator.")
         if not shard.is_loaded:
             raise CoordinatorLoadInProgress("The coordinator is loading and hence can't process requests.")
@@ -252,22 +276,45 @@ class Coordinator(Generic[M]):
         else:
             future.set_result(reply)
 
-    def _host(self, partition: Partition) -> HostedShard[M]:
+    def _host(self, partition: Partition, failure: LoadFailure | None = None) -> HostedShard[M]:
         journal = PartitionJournal(partition, self._clock, self._encode, self.codec)
         shard = Shard(self._new_machine(), journal)
-        return HostedShard(shard, journal, partition, self._flushing, self.now_ms, self.deliver)
+        return HostedShard(shard, partition, self.now_ms, self.deliver, failure)
+
+    def _begin_loading(self) -> None:
+        has_work = any(shard.is_to_be_loaded for shard in self._shards.values())
+        if has_work and (self._loading is None or self._loading.done()):
+            self._loading = start("loading of coordinators", self._load(), self.on_fatal)
 
     async def _load(self) -> None:
-        while (shard := next((one for one in self._shards.values() if not one.is_loaded), None)) is not None:
+        while (shard := next((one for one in self._shards.values() if one.is_to_be_loaded), None)) is not None:
             begun_ms = self._clock.monotonic_ms()
             try:
                 await shard.load(self._disk, self._decode, self.load_buffer_size)
+            except Exception as error:
+                # Whatever it was, the partitions that wait behind this one can be served.
+                if self._shards.get(shard.partition.index) is shard:
+                    self._fail(shard, error)
+            else:
                 self.load_times_ms.append(self._clock.monotonic_ms() - begun_ms)
-            except (OSError, RecordsError, CodecError) as error:
-                # Those that hash to it stay away until somebody mends the log; the others are served.
-                logger.error("cannot load coordinator partition=%s reason=%r", shard.partition.name, str(error))
-                self._shards = {index: one for index, one in self._shards.items() if one is not shard}
-                self.failed_partitions += 1
+
+    def _fail(self, shard: HostedShard[M], error: Exception) -> None:
+        """Begin anew after a while, with nothing of what was loaded: the log may be mended by then."""
+        is_fault = not isinstance(error, LOAD_ERRORS)
+        reason = repr(error) if is_fault else str(error)
+        last = shard.failure
+        if last is None or last.reason != reason:
+            logger.error(
+                "cannot load coordinator partition=%s reason=%r; it is tried again",
+                shard.partition.name,
+                reason,
+                exc_info=error if is_fault else None,
+            )
+        retry_seconds = FIRST_RETRY_SECONDS if last is None else min(2 * last.retry_seconds, MAX_RETRY_SECONDS)
+        shard.close()
+        again = self._host(shard.partition, LoadFailure(reason, retry_seconds))
+        self._shards[shard.partition.index] = again
+        again.load_later(retry_seconds, self._begin_loading)
 
     def now_ms(self) -> int:
         return self._start_ms + self._clock.monotonic_ms()

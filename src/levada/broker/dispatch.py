@@ -5,27 +5,25 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from struct import Struct as Packed
-from struct import error as StructError  # noqa: N812 - a class, named as one
 from typing import Any
 
 from levada.broker.broker import Broker
 from levada.broker.familiar import FamiliarRequests
 from levada.broker.familiar_fetch import FamiliarFetch
 from levada.broker.familiar_produce import FamiliarProduce
+from levada.broker.large_requests import LargeRequests, encode_in_slices
 from levada.broker.metrics import BrokerMetrics
 from levada.broker.route import Request, Route
 from levada.model.errors import ErrorCode, KafkaError
 from levada.model.metrics import Registry
-from levada.net.connection import CloseConnection, Reply, ServerConnection
+from levada.net.connection import ServerConnection
+from levada.net.reply import CloseConnection, Reply
 from levada.protocol.api import ApiKey, request_class, response_class
-from levada.protocol.codec import Piece, decoder_of, encode, encoder_of
+from levada.protocol.codec import BAD_BYTES, Piece, encode, encoder_of, limited_decoder_of, reason_of
 from levada.protocol.declare import Message
-from levada.protocol.errors import CodecError
+from levada.protocol.errors import TooManyElements
 from levada.protocol.headers import RequestHeader, decode_request_header, response_has_tags, skip_tags
 from levada.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
-
-BAD_BYTES = (CodecError, StructError, IndexError, ValueError, OverflowError)
-"""What decoding raises for bytes that are no request."""
 
 FAMILIAR: dict[int, type[FamiliarFetch] | type[FamiliarProduce]] = {
     kind.api: kind for kind in (FamiliarFetch, FamiliarProduce)
@@ -55,6 +53,7 @@ class Dispatcher:
         self._broker = broker
         self._api_metrics = (metrics or BrokerMetrics(Registry(), broker.clock.monotonic_ms())).apis
         self._perf_ns = broker.clock.perf_ns
+        self._large = LargeRequests(self._api_metrics, self._perf_ns)
         self._lanes: dict[tuple[int, int], Lane] = {}
         self._familiar: dict[bytes, FamiliarRequests[Any]] = {}
         """By the first four bytes of a frame: the API's key and its version."""
@@ -88,8 +87,10 @@ class Dispatcher:
                 position = position + 1 if frame[position] == 0 else skip_tags(frame, position)
             # Bytes after the message are ignored, as Apache does: librdkafka sends some after a MetadataRequest.
             message, _ = lane.decode(frame, position, len(frame))
+        except TooManyElements:
+            return self._answer_large(header, frame, position, connection, started_ns)
         except BAD_BYTES as error:
-            raise CloseConnection(_reason(error)) from error
+            raise CloseConnection(reason_of(error)) from error
         request = Request(header.api_version, header.client_id, connection.peer, self._broker, self._routes)
         if refusal is not None:
             assert familiar is not None
@@ -100,20 +101,29 @@ class Dispatcher:
             handled = lane.handle(message, request)
         # A message is never awaitable, and `isawaitable` costs as much as all our counting.
         if not isinstance(handled, Message) and inspect.isawaitable(handled):
-            return asyncio.ensure_future(
-                self._reply_later(lane, header, handled, len(frame), started_ns, self._perf_ns())
-            )
+            later = asyncio.ensure_future(self._reply_later(lane, header, request, handled, len(frame), started_ns))
+            return connection.hold_for(later) if request.is_held else later
         reply = None if handled is None else _reply(lane, header, handled)
         duration_ns = self._perf_ns() - started_ns
         self._api_metrics[header.api_key].record(lane.version, len(frame), duration_ns, handled)
         return reply
+
+    def _answer_large(
+        self, header: RequestHeader, frame: memoryview, position: int, connection: ServerConnection, started_ns: int
+    ) -> "asyncio.Future[Reply]":
+        """In slices, and no request behind it is begun before: it may be about the same things."""
+        route = self._routes[header.api_key]
+        request = Request(header.api_version, header.client_id, connection.peer, self._broker, self._routes)
+        kept = connection.keep(frame)
+        answering = self._large.answer(route, header, request, kept, position, started_ns)
+        return connection.hold_for(asyncio.ensure_future(answering))
 
     def _open_lane(self, route: Route, version: int) -> Lane:
         has_tags = response_has_tags(route.api_key, version)
         lane = self._lanes[route.api_key, version] = Lane(
             version=version,
             has_tags=version >= route.flexible_since,
-            decode=decoder_of(request_class(route.api_key), version),
+            decode=limited_decoder_of(request_class(route.api_key), version),
             encode=encoder_of(response_class(route.api_key), version),
             header_end=b"\0" if has_tags else b"",
             handle=route.handle,
@@ -130,11 +140,17 @@ class Dispatcher:
         return familiar
 
     async def _reply_later(
-        self, lane: Lane, header: RequestHeader, handled: Awaitable[Any], size: int, started_ns: int, parked_ns: int
+        self, lane: Lane, header: RequestHeader, request: Request, handled: Awaitable[Any], size: int, started_ns: int
     ) -> Reply:
+        parked_ns = self._perf_ns()
         response = await handled
         remote_ns = self._perf_ns() - parked_ns
-        reply = None if response is None else _reply(lane, header, response)
+        if response is None:
+            reply: Reply = None
+        elif request.is_large:
+            reply = await encode_in_slices(response, lane.version, header)
+        else:
+            reply = _reply(lane, header, response)
         local_ns = self._perf_ns() - started_ns - remote_ns
         self._api_metrics[header.api_key].record_waited(lane.version, size, local_ns, remote_ns, response)
         return reply
@@ -153,8 +169,3 @@ def _unsupported(header: RequestHeader, route: Route | None) -> Reply:
     versions = ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=route.versions[0], max_version=route.versions[-1])
     response = ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[versions])
     return [_response_header(header.correlation_id), *encode(response, 0)]
-
-
-def _reason(error: Exception) -> str:
-    """For the log; Python's own words about missing bytes would tell an operator nothing."""
-    return "the request ends too early" if isinstance(error, (StructError, IndexError)) else str(error)

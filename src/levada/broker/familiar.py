@@ -15,7 +15,7 @@ from levada.broker.route import Request
 from levada.broker.stencils import RequestStencil
 from levada.model.errors import KafkaError
 from levada.model.topics import INTERNAL_TOPICS
-from levada.net.connection import Reply
+from levada.net.reply import Reply
 from levada.protocol.api import ApiKey, request_class
 from levada.protocol.codec import encode_bytes
 from levada.protocol.declare import NO_UUID
@@ -23,7 +23,16 @@ from levada.protocol.headers import encode_request_header, encode_response_heade
 from levada.protocol.runtime import uvarint
 
 MAX_KNOWN: Final = 4096
-"""Of one API in one version. Whoever makes up requests to fill it gains nothing: the oldest give way."""
+"""Of one API in one version. A client that makes up requests to fill it gains nothing: the oldest give way."""
+
+MAX_KEY_BYTES: Final = 1024
+"""What is learned of a longer request is not worth its memory: names are short, and unknown tags can be of any size."""
+
+MAX_KNOWN_BYTES: Final = 4 << 20
+"""Of one API in one version, as `_remember` counts them."""
+
+ENTRY_BYTES: Final = 1024
+"""About what an entry takes beside the bytes of its key."""
 
 AFTER_CORRELATION_ID: Final = 8
 
@@ -51,6 +60,7 @@ class FamiliarRequests(ABC, Generic[T]):
         self._is_flexible = version >= request_class(self.api).flexible_since
         self._image = broker.image
         self._known: dict[bytes, T] = {}
+        self._known_bytes = 0
 
     @abstractmethod
     def answer(self, frame: memoryview, started_ns: int) -> Reply:
@@ -94,8 +104,11 @@ class FamiliarRequests(ABC, Generic[T]):
     # What is known
 
     def _remember(self, key: bytes, known: T) -> None:
-        if len(self._known) >= MAX_KNOWN:
-            del self._known[next(iter(self._known))]
+        self._known_bytes += len(key) + ENTRY_BYTES
+        while self._known and (len(self._known) >= MAX_KNOWN or self._known_bytes > MAX_KNOWN_BYTES):
+            oldest = next(iter(self._known))
+            del self._known[oldest]
+            self._known_bytes -= len(oldest) + ENTRY_BYTES
         self._known[key] = known
         self._metrics = self._apis[self.api]
 
@@ -103,6 +116,7 @@ class FamiliarRequests(ABC, Generic[T]):
         if self._image is not self._broker.image:
             self._image = self._broker.image
             self._known.clear()
+            self._known_bytes = 0
 
     def _partition(self, name: str, topic_id: bytes, index: int) -> Partition | None:
         """The partition that a request means, if it is led from here and all parts of the broker agree on it."""

@@ -7,6 +7,7 @@ from typing import Final
 from levada.broker.broker import Broker
 from levada.broker.familiar import (
     AFTER_CORRELATION_ID,
+    MAX_KEY_BYTES,
     FamiliarRequests,
     sample_topic,
 )
@@ -19,7 +20,7 @@ from levada.broker.route import Request
 from levada.broker.stencils import ReplyStencil
 from levada.model.buffers import Buffer
 from levada.model.errors import KafkaError
-from levada.net.connection import Reply
+from levada.net.reply import Reply
 from levada.protocol.api import ApiKey
 from levada.protocol.messages.fetch import (
     FetchableTopicResponse,
@@ -63,6 +64,7 @@ class FamiliarFetch(FamiliarRequests[KnownFetch]):
 
     def __init__(self, broker: Broker, apis: ApisCalled, version: int) -> None:
         super().__init__(broker, apis, version)
+        self._unsent = broker.unsent
         name, topic_id = sample_topic(goes_by_name=version < FIRST_WITH_TOPIC_IDS)
         ask = FetchPartition(partition=0, fetch_offset=_MARKED_OFFSET, partition_max_bytes=0)
         topic = FetchTopic(topic=name, topic_id=topic_id, partitions=[ask])
@@ -81,7 +83,9 @@ class FamiliarFetch(FamiliarRequests[KnownFetch]):
             return None
         log = partition.log
         high_watermark = log.high_watermark
-        records: Buffer | FileRange | None = log.read_warm(offset, known.max_bytes, upper_offset=high_watermark)
+        records: Buffer | FileRange | None = None
+        if not self._unsent.is_full or not self._unsent.look_if_full():
+            records = log.read_warm(offset, known.max_bytes, upper_offset=high_watermark)
         if records is None:
             try:
                 records = log.read(offset, known.max_bytes, at_least_one_batch=True, upper_offset=high_watermark)
@@ -106,6 +110,8 @@ class FamiliarFetch(FamiliarRequests[KnownFetch]):
 
     def learn(self, frame: memoryview, client_id: str | None, message: FetchRequest) -> None:
         if message.session_id != NO_SESSION or message.session_epoch != FINAL_EPOCH or client_id is None:
+            return
+        if len(frame) > MAX_KEY_BYTES:
             return
         if len(message.topics) != 1 or len(message.topics[0].partitions) != 1 or message.forgotten_topics_data:
             return

@@ -7,6 +7,7 @@ from typing import Final
 from levada.broker.broker import Broker
 from levada.broker.familiar import (
     AFTER_CORRELATION_ID,
+    MAX_KEY_BYTES,
     FamiliarRequests,
     sample_topic,
 )
@@ -16,7 +17,7 @@ from levada.broker.partition import Partition
 from levada.broker.route import Request
 from levada.broker.stencils import Memory, ReplyStencil
 from levada.model.errors import KafkaError
-from levada.net.connection import Reply
+from levada.net.reply import Reply
 from levada.protocol.api import ApiKey
 from levada.protocol.messages.produce import (
     PartitionProduceData,
@@ -28,6 +29,7 @@ from levada.protocol.messages.produce import (
 )
 from levada.records.record import NO_TIMESTAMP
 from levada.storage.segment import Segment
+from levada.storage.validation import TakesLong
 
 _RECORDS: Final = bytes(range(0x80, 0xC0))
 _OFFSETS: Final = Packed(">qqq")
@@ -84,7 +86,11 @@ class FamiliarProduce(FamiliarRequests[KnownProduce]):
         if appended is not None:
             base_offset, count = appended
         else:
-            base_offset, count = self._append(partition, records, now_ms)
+            try:
+                base_offset, count = self._append(partition, records, now_ms)
+            except TakesLong:
+                # The handler opens it elsewhere.
+                return None
             if log.config.uses_log_append_time:
                 stamp = now_ms
         counters.total_produce_requests += 1
@@ -115,8 +121,11 @@ class FamiliarProduce(FamiliarRequests[KnownProduce]):
             return
         if len(message.topic_data) != 1 or len(message.topic_data[0].partition_data) != 1:
             return
+        end = self._stencil.end_of_prefix(frame)
+        if end > MAX_KEY_BYTES:
+            return
         self._forget_if_outdated()
-        prefix = frame[AFTER_CORRELATION_ID : self._stencil.end_of_prefix(frame)].tobytes()
+        prefix = frame[AFTER_CORRELATION_ID:end].tobytes()
         topic, index = message.topic_data[0], message.topic_data[0].partition_data[0].index
         partition = None if prefix in self._known else self._partition(topic.name, topic.topic_id, index)
         if partition is None:

@@ -1,5 +1,8 @@
 """What one fetch reads: passes over the partitions of its session until there is enough to answer."""
 
+import asyncio
+from collections.abc import Iterable
+
 from levada.broker.broker import Broker
 from levada.broker.fetch_sessions import (
     INITIAL_EPOCH,
@@ -39,8 +42,11 @@ from levada.world.disk import FileRange
 
 READ_COMMITTED = 1
 NOT_THERE = (UnknownTopicId, UnknownTopicOrPartition)
+FIRST_WITH_DIVERGENCE = 12
 FIRST_WITH_NEW_LEADER = 16
 LAST_WITHOUT_STORAGE_ERROR = 5
+SLICE = 500
+"""How many of very many partitions are looked at before others have a turn."""
 
 
 class InconsistentTopicId(KafkaError):
@@ -52,7 +58,7 @@ class Fetch:
 
     __slots__ = (
         "_bytes_left", "_epoch", "_found", "_has_failed", "_is_committed", "_is_follower", "_is_incremental",
-        "_max_bytes", "_min_bytes", "_opens_session", "_version", "broker", "has_unseen", "session", "size",
+        "_max_bytes", "_min_bytes", "_opens_session", "_unknown", "_version", "broker", "has_unseen", "session", "size",
     )  # fmt: skip
 
     def __init__(self, message: FetchRequest, request: Request, session: FetchSession, replica_id: int) -> None:
@@ -68,6 +74,7 @@ class Fetch:
         self._epoch = session.epoch
         self._bytes_left = 0
         self._has_failed = False
+        self._unknown = 0
         self._found: list[tuple[WantedPartition, PartitionData]] = []
         self.size = 0
         self.has_unseen = False
@@ -79,14 +86,35 @@ class Fetch:
 
     def read(self) -> bool:
         """One pass over the partitions where something may have changed; whether the client should hear of it now."""
-        session = self.session
-        if session.epoch != self._epoch:
+        if self.session.epoch != self._epoch:
             return True
+        self._begin()
+        self._read_each(tuple(self.session.dirty))
+        return self._is_enough()
+
+    async def read_in_slices(self) -> bool:
+        """The same for very many partitions, with turns for others in between."""
+        self._begin()
+        dirty = tuple(self.session.dirty)
+        for start in range(0, len(dirty), SLICE):
+            if self.session.epoch != self._epoch:
+                return True
+            self._read_each(dirty[start : start + SLICE])
+            await asyncio.sleep(0)
+        return self._is_enough()
+
+    def _begin(self) -> None:
         self._bytes_left = self._max_bytes
         self._has_failed = self.has_unseen = False
-        self.size = unknown = 0
+        self.size = self._unknown = 0
         self._found = []
-        for wanted in tuple(session.dirty):
+
+    def _is_enough(self) -> bool:
+        is_all_unknown = self._unknown == len(self.session.partitions)
+        return self.size >= self._min_bytes or self._has_failed or is_all_unknown
+
+    def _read_each(self, dirty: Iterable[WantedPartition]) -> None:
+        for wanted in dirty:
             try:
                 partition = wanted.partition
                 if partition is None or partition.is_removed:
@@ -94,13 +122,12 @@ class Fetch:
                 self._read(wanted, partition)
             except NOT_THERE as error:
                 # As Apache does: what is not there yet does not keep the others from waiting; what has gone ends it.
-                unknown += 1
+                self._unknown += 1
                 self._has_failed |= partition is not None
                 self._refuse(wanted, error)
             except KafkaError as error:
                 self._has_failed = True
                 self._refuse(wanted, error)
-        return self.size >= self._min_bytes or self._has_failed or unknown == len(session.partitions)
 
     def forget(self) -> None:
         """Let go of what the last pass found; there will be another."""
@@ -114,17 +141,35 @@ class Fetch:
         if self._opens_session:
             self.broker.fetch_sessions.keep(session, self.broker.clock.monotonic_ms())
         response = FetchResponse(session_id=session.id, responses=[])
-        topics = response.responses
-        last: WantedPartition | None = None
-        for wanted, data in self._found:
-            if last is None or last.topic != wanted.topic or last.topic_id != wanted.topic_id:
-                topics.append(FetchableTopicResponse(topic=wanted.topic or "", topic_id=wanted.topic_id, partitions=[]))
-            last = wanted
-            topics[-1].partitions.append(data)
-            _note(wanted, data, session.dirty)
+        self._put_into(response, self._found)
         if self._has_failed and self._version >= FIRST_WITH_NEW_LEADER:
-            self._name_leaders(response)
+            self._name_leaders(response, self._found)
         return response
+
+    async def answer_in_slices(self) -> FetchResponse:
+        """The same for very many partitions, with turns for others in between."""
+        found, self._found = self._found, []
+        response = self.answer()
+        for start in () if response.error_code else range(0, len(found), SLICE):
+            if self.session.epoch != self._epoch and not self._opens_session:
+                return FetchResponse(error_code=InvalidFetchSessionEpoch.code, session_id=self.session.id, responses=[])
+            part = found[start : start + SLICE]
+            self._put_into(response, part)
+            if self._has_failed and self._version >= FIRST_WITH_NEW_LEADER:
+                self._name_leaders(response, part)
+            await asyncio.sleep(0)
+        return response
+
+    def _put_into(self, response: FetchResponse, found: "Iterable[tuple[WantedPartition, PartitionData]]") -> None:
+        topics = response.responses
+        last: FetchableTopicResponse | None = topics[-1] if topics else None
+        for wanted, data in found:
+            name = wanted.topic or ""
+            if last is None or last.topic != name or last.topic_id != wanted.topic_id:
+                last = FetchableTopicResponse(topic=name, topic_id=wanted.topic_id, partitions=[])
+                topics.append(last)
+            last.partitions.append(data)
+            _note(wanted, data, self.session.dirty)
 
     def _read(self, wanted: WantedPartition, partition: Partition) -> None:
         ask = wanted.ask
@@ -134,7 +179,9 @@ class Fetch:
         offset = ask.fetch_offset
         high_watermark, last_stable_offset = log.high_watermark, log.last_stable_offset
         records: FileRange | None = None
-        diverging = None if ask.last_fetched_epoch < 0 else find_divergence(log, ask.last_fetched_epoch, offset)
+        diverging = None
+        if ask.last_fetched_epoch >= 0 and self._version >= FIRST_WITH_DIVERGENCE:
+            diverging = find_divergence(log, ask.last_fetched_epoch, offset)
         if diverging is None:
             records = self._read_log(log, ask, last_stable_offset if self._is_committed else high_watermark)
         else:
@@ -147,7 +194,7 @@ class Fetch:
             and diverging is None
         ):
             if offset >= log.end_offset:
-                del self.session.dirty[wanted]
+                self.session.dirty.pop(wanted, None)
             return
         data = PartitionData(
             partition_index=wanted.index,
@@ -192,17 +239,18 @@ class Fetch:
         )
         self._found.append((wanted, data))
 
-    def _name_leaders(self, response: FetchResponse) -> None:
+    def _name_leaders(self, response: FetchResponse, found: "Iterable[tuple[WantedPartition, PartitionData]]") -> None:
         """Spare clients that came to the wrong broker, or with an old epoch, the way to the metadata."""
         named: dict[int, None] = {}
-        for wanted, data in self._found:
+        for wanted, data in found:
             if data.error_code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH):
                 state = _state_of(wanted, self.broker)
                 if state is not None:
                     data.current_leader = LeaderIdAndEpoch(leader_id=state.leader, leader_epoch=state.leader_epoch)
                     named[state.leader] = None
         # A follower knows its leader's address.
-        for leader_id in () if self._is_follower else named:
+        told = [endpoint.node_id for endpoint in response.node_endpoints]
+        for leader_id in () if self._is_follower else [leader for leader in named if leader not in told]:
             leader = self.broker.image.brokers.get(leader_id)
             if leader is not None and leader.endpoints and not leader.is_fenced:
                 endpoint = leader.endpoints[0]
@@ -280,11 +328,11 @@ def _note(wanted: WantedPartition, data: PartitionData, dirty: dict[WantedPartit
     wanted.sent_high_watermark = data.high_watermark
     if isinstance(data.records, FileRange):
         # To the end of the line: others have their turn before it (KIP-227).
-        del dirty[wanted]
+        dirty.pop(wanted, None)
         dirty[wanted] = None
         assert counters is not None
         counters.bytes_out += data.records.size
         return
     assert wanted.partition is not None
     if data.diverging_epoch is None and wanted.ask.fetch_offset >= wanted.partition.log.end_offset:
-        del dirty[wanted]
+        dirty.pop(wanted, None)

@@ -20,6 +20,9 @@ UNKNOWN_OFFSET = -1
 MIN_EVICTION_MS = 120_000
 """A session that is as old as this may give way to a larger one, one that is unused for as long to any."""
 
+MAX_PARTITIONS = 500_000
+"""Of all sessions together: each takes some hundred bytes, and a client can ask for any number of them."""
+
 Key: TypeAlias = tuple[bytes | str, int]
 Rank: TypeAlias = tuple[bool, int, int]
 """Whether a follower has it, how many partitions it has, its id: of several sessions the lowest goes first."""
@@ -73,7 +76,7 @@ class WantedPartition:
 
     def __call__(self, partition: Partition, size: int) -> None:
         session = self.session
-        assert session is not None, "nobody watches without a session"
+        assert session is not None, "only a session watches"
         session.dirty[self] = None
         if session.waiter is None:
             return
@@ -206,6 +209,9 @@ class FetchSessions:
                 return _new_session(request, uses_topic_ids, is_privileged)
         session.epoch = session.epoch + 1 if session.epoch < MAX_INT32 else INITIAL_EPOCH + 1
         self._use(session, now_ms)
+        if self.partition_count > MAX_PARTITIONS:
+            self._remove(session)
+            raise FetchSessionIdNotFound("there is no room for a session of so many partitions")
         if session.waiter is not None:
             # A fetch that its client has given up; it learns from the epoch that it is out of turn.
             session.waiter.expire()
@@ -214,6 +220,12 @@ class FetchSessions:
     def keep(self, session: FetchSession, now_ms: int) -> None:
         """Give the session of a full fetch an id, if there is room for it; without one it is over with its fetch."""
         size = len(session.partitions)
+        while self.partition_count + size > MAX_PARTITIONS:
+            oldest = next(iter(self._sessions.values()), None)
+            if oldest is None or now_ms - oldest.used_ms <= MIN_EVICTION_MS:
+                return
+            self._remove(oldest)
+            self.evictions += 1
         if len(self._sessions) >= self.max_sessions and not self._evict_for(session, size, now_ms):
             return
         session.id = self._new_id()

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable
 
 from levada.broker.coordinators import Coordinator
-from levada.broker.flushing import Flushing
 from levada.groups import GroupMachine, GroupSettings
 from levada.groups.records import decode, encode
 from levada.world.clock import Clock
@@ -11,10 +10,8 @@ from levada.world.disk import AsyncDisk
 
 
 class GroupCoordinator(Coordinator[GroupMachine]):
-    def __init__(
-        self, new_machine: Callable[[], GroupMachine], clock: Clock, disk: AsyncDisk, flushing: Flushing
-    ) -> None:
-        super().__init__(new_machine, encode, decode, clock, disk, flushing)
+    def __init__(self, new_machine: Callable[[], GroupMachine], clock: Clock, disk: AsyncDisk) -> None:
+        super().__init__(new_machine, encode, decode, clock, disk)
 
     def on_topics(self, names: Iterable[str]) -> None:
         """Topics were made or changed, or are gone."""

@@ -70,4 +70,4 @@ def tell_if_capped(made: CreatableTopic, broker: "Broker") -> None:
     wanted = broker.config[REPLICATION_KEYS[made.name]]
     factor = made.replication_factor
     if factor < wanted:
-        logger.warning("topic=%s replication_factor=%d of %d wanted, for want of brokers", made.name, factor, wanted)
+        logger.warning("topic=%s replication_factor=%d wanted=%d: too few brokers", made.name, factor, wanted)

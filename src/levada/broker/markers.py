@@ -5,32 +5,50 @@ import logging
 from collections.abc import Callable, Sequence
 
 from levada.broker.broker import Broker
+from levada.broker.partition import Partition
 from levada.coordination.decision import EndOfTransaction, Record
-from levada.model.errors import ErrorCode, KafkaError
+from levada.model.errors import KafkaError, KafkaStorageError
 from levada.model.topics import CONSUMER_OFFSETS
+from levada.storage.marker_writes import NO_GROUP
 from levada.storage.producers import TransactionEnd
 from levada.transactions import Marker, MarkerWork
 
 logger = logging.getLogger(__name__)
 
 RETRY_SECONDS = 0.1
-FRUITLESS = frozenset(
-    (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED, ErrorCode.INVALID_TXN_STATE)
-)
-"""A later producer or coordinator has been there: the transaction is ended, and not by this marker."""
+MARKERS_AT_ONCE = 500
+"""Written before others get a turn of the loop."""
 
 
-async def write_markers(broker: Broker, topic: str, index: int, ends: Sequence[TransactionEnd]) -> None:
-    """Append markers to a partition that is led here, in one write; KafkaError if it cannot be."""
+async def write_markers(
+    broker: Broker, topic: str, index: int, ends: Sequence[TransactionEnd], group: bytes = NO_GROUP
+) -> Sequence[KafkaError | None]:
+    """Append markers to a partition that is led here, in one write; KafkaError if it cannot be.
+
+    For each, why it was refused: a later producer or coordinator has ended the transaction, and others do not suffer.
+    """
     partition = broker.partition(topic, bytes(16), index)
-    is_flush_due = partition.append_markers(ends, broker.clock.now_ms())
+    appended = partition.append_markers(ends, group, broker.clock.now_ms())
     shard = broker.groups.shard_at(index) if topic == CONSUMER_OFFSETS else None
     if shard is not None:
-        for end in ends:
-            shard.follow(Record(EndOfTransaction(end.producer_id, end.is_commit), None))
-    if is_flush_due:
+        for end, refusal in zip(ends, appended.refused):
+            if refusal is None:
+                shard.follow(Record(EndOfTransaction(end.producer_id, end.is_commit), None))
+    if appended.is_flush_due:
         # A coordinator that forgets the transaction must not be ahead of the partitions that it was about.
-        await broker.flushing.flush(partition.log)
+        await _flush(broker, partition)
+    return appended.refused
+
+
+async def _flush(broker: Broker, partition: Partition) -> None:
+    """Also one that is late for want of a file descriptor: what is written must not be written again for that."""
+    while True:
+        try:
+            return await broker.flushing.flush(partition.log)
+        except KafkaStorageError:
+            if partition.log.is_offline:
+                raise
+        await asyncio.sleep(RETRY_SECONDS)
 
 
 class MarkerSender:
@@ -45,9 +63,14 @@ class MarkerSender:
         left = dict(work.by_partition())
         waiting = {marker.transactional_id: len(marker.partitions) for marker in work.markers}
         complete([marker for marker in work.markers if not marker.partitions])
+        written = 0
         while left:
             for (topic, index), markers in list(left.items()):
-                if not await self._write(topic, index, markers, coordinator_epoch):
+                written += len(markers)
+                if written > MARKERS_AT_ONCE:
+                    written = 0
+                    await asyncio.sleep(0)
+                if not await self._write(topic, index, markers, coordinator_epoch, work.group):
                     continue
                 del left[topic, index]
                 for marker in markers:
@@ -56,7 +79,9 @@ class MarkerSender:
             if left:
                 await asyncio.sleep(RETRY_SECONDS)
 
-    async def _write(self, topic: str, index: int, markers: Sequence[Marker], coordinator_epoch: int) -> bool:
+    async def _write(
+        self, topic: str, index: int, markers: Sequence[Marker], coordinator_epoch: int, group: bytes
+    ) -> bool:
         """Whether nothing is left to do for a partition."""
         ends = [
             TransactionEnd(
@@ -69,14 +94,14 @@ class MarkerSender:
             for marker in markers
         ]
         try:
-            await write_markers(self._broker, topic, index, ends)
+            refused = await write_markers(self._broker, topic, index, ends, group)
         except KafkaError as error:
             if topic not in self._broker.image.topics:
                 # It was deleted, and its part of the transaction with it.
                 return True
-            if error.code in FRUITLESS:
-                logger.warning("marker refused partition=%s-%d reason=%r", topic, index, str(error))
-                return True
             logger.info("marker waits partition=%s-%d reason=%r", topic, index, str(error))
             return False
+        for refusal in refused:
+            if refusal is not None:
+                logger.warning("marker refused partition=%s-%d reason=%r", topic, index, str(refusal))
         return True

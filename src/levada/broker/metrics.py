@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from operator import attrgetter
 from typing import Any, Final, TypeVar
 
-from levada.broker.response_errors import error_counter
+from levada.broker.response_errors import error_codes, error_counter
 from levada.model.errors import ErrorCode
 from levada.model.metrics import (
     BUCKETS,
@@ -46,6 +46,7 @@ ONLY_FOR_ALL_TOPICS: Final = (
 _TOPICS: Final = "kafka.server:type=BrokerTopicMetrics,name="
 _REQUESTS: Final = "kafka.network:type=RequestMetrics,name="
 _US_PER_MS: Final = 1_000
+_CODES_IN_SLICE: Final = 5_000
 
 K = TypeVar("K")
 
@@ -89,6 +90,7 @@ class ApiMetrics:
     __slots__ = (
         "_count_errors",
         "_durations",
+        "_error_codes",
         "_error_meters",
         "_errors",
         "_failed",
@@ -106,6 +108,7 @@ class ApiMetrics:
         self._title = ApiKey(api_key).title
         self._requests = [0] * response.versions.stop
         self._count_errors = error_counter(response)
+        self._error_codes = error_codes(response)
         self._errors: Counter[int] = Counter()
         self._failed = 0
         self._sizes = Histogram(now_ms)
@@ -140,6 +143,30 @@ class ApiMetrics:
         self._waited_remote.record(remote_ns // 1_000)
         if response is not None and self._count_errors(response, self._errors):
             self._failed += 1
+
+    def count_errors(self, response: Any) -> int:
+        """How many there are in a part of a response; `record_sliced` comes when all parts are there."""
+        return self._count_errors(response, self._errors)
+
+    def count_errors_in_slices(self, response: Any) -> Iterator[int]:
+        """How many there were so far, again and again while they are counted."""
+        found = 0
+        for looked_at, code in enumerate(self._error_codes(response), 1):
+            if code:
+                self._errors[code] += 1
+                found += 1
+            if not looked_at % _CODES_IN_SLICE:
+                yield found
+        yield found
+
+    def record_sliced(self, version: int, size: int, duration_ns: int, *, has_failed: bool) -> None:
+        """A request that was handled in slices, whose errors are counted already."""
+        self._requests[version] += 1
+        self._sizes.record(size)
+        self._waited_total.record(duration_ns // 1_000)
+        self._waited_local.record(duration_ns // 1_000)
+        self._waited_remote.record(0)
+        self._failed += has_failed
 
     def update(self, since_ms: int) -> None:
         """Show the counters to the meters; a meter that is new began at `since_ms`."""

@@ -1,5 +1,6 @@
 """Where a partition's log, its place in the cluster and those who wait for its records meet."""
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
@@ -17,11 +18,13 @@ from levada.model.errors import (
 )
 from levada.records import BatchView
 from levada.storage.log import Log
-from levada.storage.outcomes import Appended
+from levada.storage.log_config import LogConfig
+from levada.storage.outcomes import Appended, MarkersAppended
 from levada.storage.producers import Origin, TransactionEnd
-from levada.storage.replay import MARKER_SIZE
-from levada.storage.validation import check_plain, validate
+from levada.storage.validation import MAX_OPENED_AT_ONCE, check_plain, validate
 from levada.world.disk import FileRange
+
+logger = logging.getLogger(__name__)
 
 ANY_EPOCH = -1
 
@@ -33,6 +36,7 @@ class Partition:
     """The replica of a partition that this broker has."""
 
     __slots__ = (
+        "_begin_flush",
         "_watchers",
         "before_first_append",
         "index",
@@ -46,12 +50,13 @@ class Partition:
         "topic_id",
     )
 
-    def __init__(self, topic: str, topic_id: bytes, index: int, log: Log) -> None:
+    def __init__(self, topic: str, topic_id: bytes, index: int, log: Log, begin_flush: Callable[[Log], object]) -> None:
         self.topic = topic
         self.topic_id = topic_id
         self.index = index
         self.name = f"{topic}-{index}"
-        self.log = log
+        self._begin_flush = begin_flush
+        self.go_on_with(log)
         self.is_leader = False
         self.is_removed = False
         self.leader_epoch = -1
@@ -63,6 +68,16 @@ class Partition:
     def high_watermark(self) -> int:
         return self.log.high_watermark
 
+    def go_on_with(self, log: Log) -> None:
+        """Have this log, at first or after a move."""
+        self.log = log
+        log.on_flush = self._on_flush
+
+    def reconfigure(self, config: LogConfig) -> None:
+        """Go on with other settings; what waited for a flush may not have to wait any more."""
+        self.log.reconfigure(config)
+        self._on_flush()
+
     def follow(self, state: PartitionState, node_id: int) -> None:
         """Take the place that the cluster's metadata gives this replica."""
         self.state = state
@@ -73,7 +88,7 @@ class Partition:
             self.log.epochs.assign(self.leader_epoch, self.log.end_offset)
         if self.is_leader and state.isr == (node_id,):
             # Alone in sync, what this replica has every in-sync replica has.
-            self.log.raise_high_watermark(self.log.end_offset)
+            self._commit()
         self.notify(0)
 
     def remove(self) -> None:
@@ -83,25 +98,40 @@ class Partition:
         self.notify(0)
         self._watchers.clear()
 
-    def append(self, data: Buffer, *, allows_zstd: bool, now_ms: int, is_verified: bool = False) -> Appended:
+    def append(
+        self,
+        data: Buffer,
+        *,
+        allows_zstd: bool,
+        now_ms: int,
+        is_verified: bool = False,
+        max_opened: int = MAX_OPENED_AT_ONCE,
+    ) -> Appended:
         """Check what a producer sent and append it; those who wait for records hear of it.
 
-        Records of a transaction are taken when the coordinator has verified that they are part of it (KIP-890).
+        Records of a transaction are taken when the coordinator has verified that they are part of it (KIP-890). A batch
+        that must be opened and holds more than so many bytes is TakesLong.
         """
         if not self.is_leader:
             self.refuse_if_not_leader()
+        config, name = self.log.config, self.name
+        batch = validate(
+            data, config, allows_zstd=allows_zstd, now_ms=now_ms, topic_partition=name, max_opened=max_opened
+        )
+        return self.append_checked(batch, now_ms=now_ms, is_verified=is_verified)
+
+    def append_checked(self, batch: BatchView, *, now_ms: int, is_verified: bool) -> Appended:
+        """Append what `validate` has passed."""
+        if not self.is_leader:
+            self.refuse_if_not_leader()
         log = self.log
-        batch = validate(data, log.config, allows_zstd=allows_zstd, now_ms=now_ms, topic_partition=self.name)
         if batch.is_transactional and not is_verified:
-            raise InvalidTxnState("records of a transaction that nobody has verified")
+            raise InvalidTxnState("records of a transaction that its coordinator has not verified")
         if self.before_first_append is not None:
             self._prepare(self.before_first_append)
         appended = log.append(batch, leader_epoch=self.leader_epoch, origin=Origin.CLIENT, now_ms=now_ms)
-        if not appended.is_duplicate:
-            # With one replica, what the leader has appended every in-sync replica has.
-            log.raise_high_watermark(log.end_offset)
-            if self._watchers:
-                self.notify(batch.size)
+        if not appended.is_duplicate and self._commit() and self._watchers:
+            self.notify(batch.size)
         return appended
 
     def append_plain(self, data: memoryview, now_ms: int) -> tuple[int, int] | None:
@@ -114,8 +144,7 @@ class Partition:
         if plain is None or not self.is_leader or self.before_first_append is not None or data.readonly:
             return None
         base_offset = log.append_plain(data, plain, leader_epoch=self.leader_epoch, now_ms=now_ms)
-        log.raise_high_watermark(log.end_offset)
-        if self._watchers:
+        if self._commit() and self._watchers:
             self.notify(len(data))
         return base_offset, plain[0] + 1
 
@@ -123,13 +152,12 @@ class Partition:
         """Append what a coordinator of this broker has made, and nobody need check."""
         self.refuse_if_not_leader()
         log = self.log
-        if len(data) > log.config.max_message_bytes:
-            raise MessageTooLarge(f"{len(data)} bytes; {self.name} takes at most {log.config.max_message_bytes}")
+        self.refuse_if_too_large(len(data))
         if self.before_first_append is not None:
             self._prepare(self.before_first_append)
         appended = log.append(BatchView(data), leader_epoch=self.leader_epoch, origin=Origin.COORDINATOR, now_ms=now_ms)
-        log.raise_high_watermark(log.end_offset)
-        self.notify(len(data))
+        if self._commit():
+            self.notify(len(data))
         return appended
 
     def has_transaction_of(self, producer_id: int, producer_epoch: int) -> bool:
@@ -137,16 +165,39 @@ class Partition:
         producer = self.log.producers.get(producer_id)
         return producer is not None and producer.epoch == producer_epoch and producer.transaction_start is not None
 
-    def append_markers(self, ends: Sequence[TransactionEnd], now_ms: int) -> bool:
-        """End transactions; readers see all ends or none. Whether a flush is due."""
+    def append_markers(self, ends: Sequence[TransactionEnd], group: bytes, now_ms: int) -> MarkersAppended:
+        """End transactions, those of a group commit as one: readers see all ends or none."""
         self.refuse_if_not_leader()
         if self.before_first_append is not None:
             self._prepare(self.before_first_append)
         log = self.log
-        due = log.append_markers(ends, leader_epoch=self.leader_epoch, now_ms=now_ms)
+        appended = log.append_markers(ends, leader_epoch=self.leader_epoch, now_ms=now_ms, group=group)
+        if self._commit():
+            self.notify(appended.size)
+        return appended
+
+    def _commit(self) -> bool:
+        """Whether readers may see all that the log has now: not before it is flushed, where configuration wants that.
+
+        With one replica, what the leader has appended every in-sync replica has.
+        """
+        log = self.log
+        if log.may_wait_for_flush and (log.awaits_flush or log.is_offline):
+            if not log.is_offline:
+                self._begin_flush(log)
+            return False
         log.raise_high_watermark(log.end_offset)
-        self.notify(len(ends) * MARKER_SIZE)
-        return due
+        return True
+
+    def _on_flush(self) -> None:
+        """A flush has ended: readers may see what it covers, or must hear that the log is offline."""
+        log = self.log
+        before = log.high_watermark
+        if self.is_leader and not log.is_offline:
+            # What came while it ran and is to be flushed as well has another one.
+            log.raise_high_watermark(max(before, log.recovery_point) if log.awaits_flush else log.end_offset)
+        if log.is_offline or log.high_watermark != before:
+            self.notify(0)
 
     def _prepare(self, prepare: Callable[[], None]) -> None:
         try:
@@ -173,15 +224,23 @@ class Partition:
         self.notify(0)
         return self.log.start_offset
 
+    @property
+    def min_in_sync_replicas(self) -> int:
+        """As in Apache, no more can be wanted than there are replicas."""
+        return min(self.log.config.min_insync_replicas, len(self.state.replicas))
+
     def refuse_if_too_few_in_sync(self) -> None:
         """For a write that wants all in-sync replicas: there must be enough of them to be worth waiting for."""
-        # As Apache does: no more can be wanted than there are replicas.
-        wanted = min(self.log.config.min_insync_replicas, len(self.state.replicas))
+        wanted = self.min_in_sync_replicas
         if len(self.state.isr) < wanted:
             raise NotEnoughReplicas(
                 f"The size of the current ISR is {len(self.state.isr)}, insufficient to satisfy the min.isr "
                 f"requirement of {wanted} for partition {self.name}"
             )
+
+    def refuse_if_too_large(self, size: int) -> None:
+        if size > self.log.config.max_message_bytes:
+            raise MessageTooLarge(f"{size} bytes; {self.name} takes at most {self.log.config.max_message_bytes}")
 
     def refuse_if_not_leader(self) -> None:
         if not self.is_leader:
@@ -203,4 +262,8 @@ class Partition:
 
     def notify(self, size: int) -> None:
         for watcher in tuple(self._watchers):
-            watcher(self, size)
+            try:
+                watcher(self, size)
+            except Exception:
+                # Neither the append or flush that is told of has failed, nor are the other watchers to blame.
+                logger.exception("watcher failed partition=%s", self.name)

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -18,14 +18,14 @@ from levada.storage.log_directories import LogDirectories
 from levada.storage.log_directory import LogDirectory
 from levada.storage.recovery import Cut, Progress
 from levada.world.clock import Clock, Entropy
-from levada.world.disk import AsyncDisk, Disk, is_gone
+from levada.world.disk import AsyncDisk, Disk, is_gone, is_out_of_files, is_passing
 
 logger = logging.getLogger(__name__)
 
 METADATA_FILE = "partition.metadata"
 MAX_PREFERRED = 10_000
-PARTITIONS_AT_ONCE = 16
-"""Logs that are made before others get a turn of the loop."""
+PARTITIONS_AT_ONCE = 1
+"""Logs that are made or removed before others get a turn of the loop."""
 
 
 @dataclass(slots=True)
@@ -57,6 +57,7 @@ class Replicas:
         *,
         node_id: int,
         config_of: Callable[[str], LogConfig],
+        begin_flush: Callable[[Log], object],
     ) -> None:
         self._disk = disk
         self._logs = logs
@@ -64,12 +65,17 @@ class Replicas:
         self._entropy = entropy
         self._node_id = node_id
         self._config_of = config_of
+        self._begin_flush = begin_flush
         self._by_name: dict[str, HostedTopic] = {}
         self._by_id: dict[bytes, HostedTopic] = {}
         self._retired: list[tuple[str, int]] = []
         self._unsynced_ids: dict[Partition, None] = {}
         self._placed: dict[Partition, None] = {}
         self._preferred: dict[tuple[str, int], LogDirectory] = {}
+        self._unmade: dict[tuple[bytes, int], tuple[TopicState, PartitionState]] = {}
+        """Partitions whose logs could not be made, for want of open files or of space."""
+        self.on_made: Callable[[], None] = lambda: None
+        """Called when some of them are there after all."""
         self.on_placed: Callable[[], None] = lambda: None
         """Called when a replica got a directory of which the cluster may not know."""
         self.is_checkpoint_due = False
@@ -98,7 +104,7 @@ class Replicas:
             try:
                 self._host(topic, index, place.state, place.directory, progress)
             except OSError as error:
-                if not self._logs.are_several:
+                if not self._logs.are_several or is_out_of_files(error):
                     raise
                 place.directory.fail(error)
                 self.keep_offline(topic, index)
@@ -139,9 +145,14 @@ class Replicas:
 
     async def follow(self, delta: Delta, image: Image) -> None:
         """Make this broker's logs what an image says, where a delta changed it; OSError keeps a partition away."""
+        for count, _ in enumerate(self._changes(delta, image), 1):
+            if count % PARTITIONS_AT_ONCE == 0:
+                await asyncio.sleep(0)
+
+    def _changes(self, delta: Delta, image: Image) -> Iterator[None]:
+        """One partition after the other."""
         for topic in delta.removed_topics.values():
-            self._remove(topic)
-        count = 0
+            yield from self._remove(topic)
         for topic_id in delta.touched_topics:
             changed = image.topic_by_id(topic_id)
             assert changed is not None
@@ -151,9 +162,7 @@ class Replicas:
                 if state.index < len(known) and known[state.index] is state:
                     continue
                 self._follow_partition(changed, state)
-                count += 1
-                if count % PARTITIONS_AT_ONCE == 0:
-                    await asyncio.sleep(0)
+                yield
 
     def reconfigure(self, names: Iterable[str] | None) -> None:
         """Give logs their settings anew: those of some topics, or of all."""
@@ -162,7 +171,7 @@ class Replicas:
             if topic is not None:
                 topic.config = self._config_of(name)
                 for partition in topic.partitions.values():
-                    partition.log.reconfigure(topic.config)
+                    partition.reconfigure(topic.config)
 
     def notify(self, log: Log) -> None:
         """Something that readers may see has changed in a log, by no request of theirs."""
@@ -181,34 +190,76 @@ class Replicas:
 
     def _follow_partition(self, topic: TopicState, state: PartitionState) -> None:
         if self._node_id not in state.replicas:
+            self._unmade.pop((topic.topic_id, state.index), None)
             return
         hosted = self._by_id.get(topic.topic_id)
         if hosted is not None and state.index in hosted.offline:
             return
         partition = None if hosted is None else hosted.partitions.get(state.index)
         if partition is None:
-            partition = self._make(topic, state.index)
+            partition = self._make(topic, state)
         if partition is not None:
             partition.follow(state, self._node_id)
 
-    def _make(self, topic: TopicState, index: int) -> Partition | None:
-        """A new log, in the directory that has the fewest; a directory that is gone is not tried again."""
-        while self._logs.online:
-            preferred = self._preferred.pop((topic.name, index), None)
-            directory = self._logs.for_new_log() if preferred is None or preferred.is_offline else preferred
+    async def make_missing(self) -> None:
+        """Try again what could not be made; of a directory that still takes no log, the first one is tried alone."""
+        made, full = 0, set[LogDirectory]()
+        for count, key in enumerate(list(self._unmade), 1):
+            if full and len(full) >= len(self._logs.online):
+                break
+            if count % PARTITIONS_AT_ONCE == 0:
+                await asyncio.sleep(0)
+            unmade = self._unmade.get(key)
+            if unmade is None:
+                # Meanwhile it was made, deleted, or given to other brokers.
+                continue
+            topic, state = unmade
+            directory = self._directory_for(topic.name, state.index)
+            if directory in full:
+                continue
+            self._follow_partition(topic, state)
+            if key not in self._unmade:
+                made += 1
+            elif directory is not None:
+                full.add(directory)
+        if made:
+            self.on_made()
+
+    def _directory_for(self, topic: str, index: int) -> LogDirectory | None:
+        """Where a new log belongs: where it is preferred, else where the fewest are; None if every directory failed."""
+        preferred = self._preferred.get((topic, index))
+        if preferred is not None and not preferred.is_offline:
+            return preferred
+        return self._logs.for_new_log() if self._logs.online else None
+
+    def _make(self, topic: TopicState, state: PartitionState) -> Partition | None:
+        """A new log; a directory that is gone is not tried again."""
+        index, key = state.index, (topic.topic_id, state.index)
+        was_unmade = self._unmade.pop(key, None) is not None
+        while (directory := self._directory_for(topic.name, index)) is not None:
             if self._logs.are_several:
                 # Else it would be made anew, where no disk is.
                 directory.probe()
             if directory.is_offline:
                 continue
             try:
-                return self._host(topic, index, LogState(), directory)
+                partition = self._host(topic, index, LogState(), directory)
             except OSError as error:
-                logger.error("cannot make log=%s-%d reason=%r", topic.name, index, str(error))
+                if not was_unmade:
+                    logger.error("cannot make log=%s-%d reason=%r", topic.name, index, str(error))
+                if is_passing(error):
+                    self._unmade[key] = topic, state
+                    if self._logs.are_several:
+                        # Some of it may be there, and a broker does not start with a partition in two directories.
+                        self.prefer(topic.name, index, directory)
+                    return None
                 if not self._logs.are_several or not is_gone(error):
                     # It is in the metadata and will be made at the next start, if the disk lets it be.
                     return None
                 directory.fail(error)
+            else:
+                self._preferred.pop((topic.name, index), None)
+                return partition
         self.keep_offline(topic, index)
         return None
 
@@ -230,7 +281,7 @@ class Replicas:
         hosted = self._hosted(topic)
         log, cuts = directory.open(topic.name, index, self._clock.now_ms(), state, progress, hosted.config)
         report_cuts(cuts)
-        partition = Partition(topic.name, topic.topic_id, index, log)
+        partition = Partition(topic.name, topic.topic_id, index, log, self._begin_flush)
         if not log.end_offset or not self._disk.exists(f"{log.directory}/{METADATA_FILE}"):
             self._write_id(topic, log)
             partition.before_first_append = lambda: self._sync_id(partition)
@@ -277,8 +328,11 @@ class Replicas:
             file.close()
         self._disk.sync_directory(directory)
 
-    def _remove(self, topic: TopicState) -> None:
-        """Nobody is served any more from now on; the files go a little later."""
+    def _remove(self, topic: TopicState) -> Iterator[None]:
+        """No request finds any of its partitions from now on; they go one by one, and their files a little later."""
+        for state in topic.partitions:
+            self._unmade.pop((topic.topic_id, state.index), None)
+            self._preferred.pop((topic.name, state.index), None)
         hosted = self._by_id.pop(topic.topic_id, None)
         if hosted is None:
             return
@@ -286,13 +340,21 @@ class Replicas:
             del self._by_name[topic.name]
         logger.info("deleting topic=%s id=%s partitions=%d", topic.name, _text(topic), len(hosted.partitions))
         for index in hosted.offline:
-            for lost in self._logs.offline:
-                lost.let_go(topic.name, index, "the log was deleted")
+            self._let_go_of_lost(topic, index)
+            yield
         for index, partition in hosted.partitions.items():
             partition.remove()
             directory = self._logs.holding(topic.name, index)
-            if directory is not None and not directory.is_offline:
+            if directory is not None:
                 self.retire_log(directory, topic.name, index)
+            else:
+                # Its directory has failed since the others were removed.
+                self._let_go_of_lost(topic, index)
+            yield
+
+    def _let_go_of_lost(self, topic: TopicState, index: int) -> None:
+        for lost in self._logs.offline:
+            lost.let_go(topic.name, index, "the log was deleted")
 
     def retire_log(self, directory: LogDirectory, topic: str, index: int) -> None:
         try:

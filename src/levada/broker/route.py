@@ -18,6 +18,10 @@ class Request:
     peer: str
     broker: Broker
     routes: "dict[int, Route]"
+    is_held: bool = False
+    """Set by a handler, before it returns, whose request must be done before the next of the same client begins."""
+    is_large: bool = False
+    """Set by a handler whose response has very many elements: it is encoded in slices."""
 
     @property
     def client_host(self) -> str:

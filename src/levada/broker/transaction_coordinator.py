@@ -5,11 +5,11 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from levada.broker.coordinators import Coordinator, HostedShard
-from levada.broker.flushing import Flushing
 from levada.broker.partition import Partition
 from levada.coordination.shard import Token
 from levada.transactions import MARKERS, Marker, MarkerWork, TransactionMachine
 from levada.transactions.records import decode, encode
+from levada.world.background import start
 from levada.world.clock import Clock
 from levada.world.disk import AsyncDisk
 
@@ -20,10 +20,8 @@ SendMarkers: TypeAlias = Callable[[MarkerWork, int, Callable[[Sequence[Marker]],
 class TransactionCoordinator(Coordinator[TransactionMachine]):
     """What is decided is finished by `send_markers`, which the node gives."""
 
-    def __init__(
-        self, new_machine: Callable[[], TransactionMachine], clock: Clock, disk: AsyncDisk, flushing: Flushing
-    ) -> None:
-        super().__init__(new_machine, encode, decode, clock, disk, flushing)
+    def __init__(self, new_machine: Callable[[], TransactionMachine], clock: Clock, disk: AsyncDisk) -> None:
+        super().__init__(new_machine, encode, decode, clock, disk)
         self.send_markers: SendMarkers | None = None
         self._sending: dict[asyncio.Task[None], HostedShard[TransactionMachine]] = {}
 
@@ -41,7 +39,7 @@ class TransactionCoordinator(Coordinator[TransactionMachine]):
         elif isinstance(reply, MarkerWork):
             assert self.send_markers is not None
             sending = self.send_markers(reply, shard.leader_epoch, lambda markers: self._complete(markers, shard))
-            task = asyncio.get_running_loop().create_task(sending)
+            task = start("sending of transaction markers", sending, self.on_fatal)
             self._sending[task] = shard
             task.add_done_callback(lambda done: self._sending.pop(done, None))
 

@@ -10,8 +10,9 @@ from struct import Struct
 from typing import Any, TypeAlias
 
 from levada.broker.broker import Broker
+from levada.broker.partition import Partition
 from levada.model.buffers import Buffer
-from levada.model.errors import ErrorCode, KafkaError
+from levada.model.errors import ErrorCode, InvalidTxnState, KafkaError
 from levada.protocol.messages.produce import ProduceRequest
 from levada.records.batch import HEADER_SIZE, TRANSACTIONAL_BIT
 
@@ -23,6 +24,9 @@ PRODUCE_KNOWS_ABORTABLE_SINCE = 11
 
 TopicPartition: TypeAlias = tuple[str, int]
 Codes: TypeAlias = Mapping[TopicPartition, ErrorCode]
+
+Guards: TypeAlias = Mapping[TopicPartition, tuple[int, int]]
+"""For each partition a producer, and how many of its transactions had ended there when its records were verified."""
 
 _PRODUCER = Struct(">21xh4x16xqh")
 _UNAVAILABLE = frozenset(
@@ -67,6 +71,28 @@ def unverified_of(message: ProduceRequest, broker: Broker) -> Unverified | Error
     if producer is None or not partitions:
         return None
     return Unverified(*producer, partitions)
+
+
+def guards_of(message: ProduceRequest, broker: Broker) -> Guards:
+    """What tells, when records are appended in a later turn, whether their transaction has ended since (KIP-890)."""
+    guards = {}
+    for topic in message.topic_data:
+        for data in topic.partition_data:
+            own = _producer_of(data.records)
+            if own is None:
+                continue
+            try:
+                partition = broker.partition(topic.name, topic.topic_id, data.index)
+            except KafkaError:
+                continue
+            guards[partition.topic, data.index] = own[0], partition.log.producers.ends_of(own[0])
+    return guards
+
+
+def check_guard(guards: Guards, partition: Partition) -> None:
+    guard = guards.get((partition.topic, partition.index))
+    if guard is not None and partition.log.producers.ends_of(guard[0]) != guard[1]:
+        raise InvalidTxnState("the transaction has ended while its records were checked")
 
 
 def ask_coordinator(

@@ -27,7 +27,7 @@ ACKS: Final = ("1", "all")
 NO_VALUE: Final = -1
 POLL_SECONDS: Final = 60.0
 REPORT_EACH: Final = 1_000
-PERCENTILES: Final = {"50th": 0.5, "99th": 0.99, "99.9th": 0.999}
+PERCENTILES: Final = {"50th": 0.5, "99th": 0.99, "99.9th": 0.999, "99.99th": 0.9999}
 
 Record = tuple[bytes, bytes, list[tuple[str, bytes | None]]]
 """Key, value and headers."""
@@ -165,7 +165,7 @@ def _check(sent: Record, records: "list[ConsumerRecord]") -> None:
     if not records:
         raise Refused(f"the record did not arrive within {POLL_SECONDS:.0f} s")
     if len(records) != 1:
-        raise Refused(f"one record was sent, but {len(records)} arrived: somebody else sends to this topic too")
+        raise Refused(f"one record was sent, but {len(records)} arrived: another producer sends to this topic too")
     key, value, headers = sent
     read = records[0]
     for name, is_same in (
@@ -174,7 +174,9 @@ def _check(sent: Record, records: "list[ConsumerRecord]") -> None:
         ("headers", list(read.headers) == headers),
     ):
         if not is_same:
-            raise Refused(f"the {name} of the record that was read is not what was sent: is somebody else sending?")
+            raise Refused(
+                f"the {name} of the record that was read is not what was sent: does another producer send here?"
+            )
 
 
 def _print_results(latencies: list[int]) -> None:

@@ -95,9 +95,7 @@ def _partitions(admin: "Admin", wanted: list[Rule], exclude_internal: bool) -> "
         if any(rule.topic.allows(name) and rule.has(one.index) for rule in wanted)
     ]
     if not found:
-        raise Refused(
-            "Could not match any topic-partitions with the specified filters; see `levada topics --describe`"
-        )
+        raise Refused("Could not match any topic-partitions with the specified filters; see `levada topics --describe`")
     return sorted(found, key=str)
 
 

@@ -24,8 +24,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--admin.config", metavar="FILE", help="older name of --command-config")
     parser.add_argument(
         "--election-type", metavar="preferred|unclean", type=_election_type, required=True,
-        help="preferred: the first replica leads, if it is in sync; unclean: any replica that lives leads what nobody"
-        " leads, and records may be lost",
+        help="preferred: the first replica leads, if it is in sync; unclean: where a partition has"
+        " no leader, any replica that lives becomes it, and records may be lost",
     )  # fmt: skip
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--topic", metavar="TOPIC", help="a topic; wants --partition too")

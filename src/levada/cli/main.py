@@ -2,16 +2,17 @@
 
 import sys
 from collections.abc import Sequence
-from difflib import get_close_matches
 from importlib import import_module
 
+from levada.cli.kafka_scripts import as_tool
 from levada.cli.kit.parser import ToolParser
 from levada.cli.kit.refusals import WRONG_USAGE, guarded, warn
 from levada.cli.tools import SECTIONS, TOOLS, canonical_name
+from levada.model.near_names import did_you_mean
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    given = as_tool(sys.argv[1:] if arguments is None else arguments)
     if not given or given[0].startswith("-"):
         return _without_tool(given)
     name = canonical_name(given[0])
@@ -39,8 +40,7 @@ def _without_tool(given: list[str]) -> int:
 
 
 def _refuse_name(given: str, name: str) -> int:
-    near = get_close_matches(name, TOOLS, n=1)
-    warn(f"there is no tool {given!r}" + (f"; did you mean {near[0]}?" if near else "") + " (see levada --help)")
+    warn(f"there is no tool {given!r}{did_you_mean(name, TOOLS)} (see levada --help)")
     return WRONG_USAGE
 
 

@@ -6,22 +6,25 @@ import re
 import time
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from difflib import get_close_matches
 from http.client import HTTPConnection, HTTPException
 from typing import Final
 from urllib.parse import urlencode, urlsplit
 
 from levada.cli.kit.refusals import Refused
 from levada.model.metrics import Value, matches, split_name
+from levada.model.near_names import did_you_mean, nearest
 
 TIMEOUT_S: Final = 10.0
+DEFAULT_URL: Final = "http://localhost:9999"
+"""Where JmxTool looks by default, with HTTP in place of Java's protocol."""
+RMI: Final = re.compile(r"service:jmx:rmi:///jndi/rmi://(?P<address>[^/]*)/.*")
 NAMES_COMPARED: Final = 1_000
 
 ROWS: Final = {"csv": '{},"{}"', "tsv": "{}\t{}", "properties": "{}={}"}
 
 JAVA_DATE: Final = {
-    "yyyy": "%Y", "yy": "%y", "MM": "%m", "MMM": "%b", "MMMM": "%B", "dd": "%d", "EEE": "%a", "EEEE": "%A",
-    "HH": "%H", "hh": "%I", "mm": "%M", "ss": "%S", "a": "%p", "z": "%Z", "Z": "%z",
+    "yyyy": "%Y", "yy": "%y", "YYYY": "%G", "MM": "%m", "MMM": "%b", "MMMM": "%B", "dd": "%d", "EEE": "%a",
+    "EEEE": "%A", "HH": "%H", "hh": "%I", "mm": "%M", "ss": "%S", "a": "%p", "z": "%Z", "Z": "%z",
 }  # fmt: skip
 """Letters of Java's SimpleDateFormat, and strftime's for the same."""
 
@@ -32,7 +35,10 @@ Beans = Mapping[str, Mapping[str, Value]]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--url", metavar="URL", required=True, help="http://HOST:PORT of levada.metrics.port")
+    parser.add_argument(
+        "--url", "--jmx-url", metavar="URL", default=DEFAULT_URL, type=_http_url,
+        help=f"http://HOST:PORT of levada.metrics.port, or what JmxTool was given (default {DEFAULT_URL})",
+    )  # fmt: skip
     parser.add_argument(
         "--object-name", metavar="NAME", action="append", default=[],
         help="an MBean, also with * and ?; may be given several times (default all)",
@@ -113,10 +119,9 @@ def _unknown_name(pattern: str, beans: Beans) -> str:
     for name in beans:
         families.setdefault(split_name(name)[0], []).append(name)
     # The family first: a broker of many partitions has too many names to compare all of them.
-    nearest = get_close_matches(split_name(pattern)[0], families, n=1, cutoff=0.0)
-    names = families[nearest[0]][:NAMES_COMPARED] if nearest else []
-    found = get_close_matches(pattern, names, n=1, cutoff=0.0)
-    return f"no MBean fits {pattern!r}" + (f"; the nearest one is {found[0]!r}" if found else "")
+    family = nearest(split_name(pattern)[0], families)
+    names = families[family][:NAMES_COMPARED] if family is not None else []
+    return f"no MBean fits {pattern!r}{did_you_mean(pattern, names)}"
 
 
 def _row(report_format: str, columns: list[str], row: Mapping[str, Value]) -> str:
@@ -154,6 +159,18 @@ def _date_format(text: str) -> str:
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
     return text
+
+
+def _http_url(text: str) -> str:
+    """
+    >>> _http_url("service:jmx:rmi:///jndi/rmi://:9999/jmxrmi")
+    'http://localhost:9999'
+    """
+    found = RMI.fullmatch(text)
+    if found is None:
+        return text
+    host, _, port = found["address"].rpartition(":")
+    return f"http://{host or 'localhost'}:{port}"
 
 
 def _names(text: str) -> list[str]:

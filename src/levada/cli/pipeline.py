@@ -1,7 +1,8 @@
-"""`levada pipeline`: checks and runs pipelines on Spark."""
+"""`levada pipeline`: checks and runs pipelines on Spark, and says how they are doing."""
 
 import argparse
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 DEFAULT_MASTER = "local[2,4]"
@@ -14,15 +15,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     check_parser = commands.add_parser(
         "check", help="say what is wrong with a pipeline before it runs", description="Check a pipeline."
     )
-    for command in (run_parser, check_parser):
+    status_parser = commands.add_parser(
+        "status", help="show queries, lag, last batch and errors", description="Show how a pipeline is doing."
+    )
+    for command in (run_parser, check_parser, status_parser):
         command.add_argument("file", metavar="FILE", type=Path, help="YAML, or Python with pipeline(context)")
-        command.add_argument(
-            "--master", metavar="URL", default=DEFAULT_MASTER, help=f"Spark's master (default {DEFAULT_MASTER})"
-        )
         command.add_argument(
             "--bootstrap-server", metavar="HOST:PORT", help="wins over the file (default localhost:9092)"
         )
         command.add_argument("--checkpoint", metavar="DIR", help="where progress is kept; wins over the file")
+    for command in (run_parser, check_parser):
+        command.add_argument(
+            "--master", metavar="URL", default=DEFAULT_MASTER, help=f"Spark's master (default {DEFAULT_MASTER})"
+        )
         command.add_argument(
             "--set", metavar="KEY=VALUE", action="append", default=[], type=_setting, help="a setting of Spark's"
         )
@@ -32,7 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     try:
-        from levada.spark.pipeline import Options, check_file, run_file
+        if find_spec("pyspark") is None:
+            raise ModuleNotFoundError("No module named 'pyspark'", name="pyspark")
+        from levada.spark.pipeline import Options, check_file, run_file, status_of_file
     except ImportError as error:
         if (error.name or "").partition(".")[0] == "levada":
             raise
@@ -40,15 +47,16 @@ def run(arguments: argparse.Namespace) -> int:
         return 1
     options = Options(
         file=arguments.file,
-        master=arguments.master,
+        master=getattr(arguments, "master", DEFAULT_MASTER),
         bootstrap=arguments.bootstrap_server,
         checkpoint=arguments.checkpoint,
         is_available_now=getattr(arguments, "available_now", False),
         interval_s=getattr(arguments, "interval", None),
-        settings=dict(arguments.set),
+        settings=dict(getattr(arguments, "set", ())),
     )
+    commands = {"run": run_file, "check": check_file, "status": status_of_file}
     try:
-        return (run_file if arguments.command == "run" else check_file)(options)
+        return commands[arguments.command](options)
     except (ValueError, OSError, RuntimeError) as error:
         print(f"levada: {error}", file=sys.stderr)
         return 1

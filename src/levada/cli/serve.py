@@ -4,8 +4,8 @@ import argparse
 import asyncio
 import logging
 import logging.handlers
+import os
 import queue
-import resource
 import signal
 import time
 from collections.abc import Iterator
@@ -15,16 +15,22 @@ from pathlib import Path
 
 from levada.cli.kit.files import read_properties
 from levada.cli.kit.processes import LISTENING, noted_process, start_daemon
-from levada.cli.kit.refusals import Refused, WrongUsage
+from levada.cli.kit.refusals import Refused, WrongUsage, warn
 from levada.model.config import ConfigError
+from levada.node.development import DEVELOPMENT
 from levada.node.node import Node
 from levada.node.settings import NodeSettings, coordinator_directory, node_settings, parse_listener
-from levada.world.real import loop_name, real_world
+from levada.world.loop_watch import LoopWatch
+from levada.world.process_metrics import ProcessMetrics
+from levada.world.real import RealClock, allow_open_files, loop_name, real_world, spare_garbage_collector
 from levada.world.real import run as run_loop
 
 logger = logging.getLogger(__name__)
 
 LOG_NAME = "levada.log"
+
+SMALL_SEGMENTS = {"log.segment.bytes": str(16 << 20)}
+"""For a laptop: what is deleted makes room soon."""
 
 DEFAULTS = {"log.dirs": "./levada-data", "listeners": "PLAINTEXT://localhost:9092", "node.id": "1"}
 
@@ -44,6 +50,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--set", "--override", metavar="KEY=VALUE", action="append", default=[], help="wins over the file"
     )
     parser.add_argument(
+        "--dev", action="store_true",
+        help="settings for a laptop and for tests: groups wait for no members, few internal partitions, small files",
+    )  # fmt: skip
+    parser.add_argument(
         "--daemon", "-daemon", action=argparse.BooleanOptionalAction, default=False,
         help="go on in the background once the broker listens",
     )  # fmt: skip
@@ -57,18 +67,21 @@ def run(arguments: argparse.Namespace) -> int:
     settings = settings_of(arguments)
     if arguments.daemon:
         log_path = arguments.log_file or Path(settings.data_directory) / LOG_NAME
-        return start_daemon([*arguments.given, "--no-daemon"], settings.data_directory, log_path)
+        given = [*arguments.given, "--no-daemon", "--log-file", str(log_path)]
+        return start_daemon(given, settings.data_directory, log_path)
     with logging_to(arguments.log_file):
         run_loop(serve(settings))
     return 0
 
 
 async def serve(settings: NodeSettings) -> None:
-    """Run a node until SIGTERM or Ctrl-C."""
+    """Run a node until SIGTERM, SIGHUP or Ctrl-C."""
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        # Under nohup a terminal that closes is nothing to the broker.
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            loop.add_signal_handler(number, stopping.set)
     node = Node(real_world(settings.config["num.recovery.threads.per.data.dir"]), settings)
     fatal: list[str] = []
 
@@ -77,23 +90,31 @@ async def serve(settings: NodeSettings) -> None:
         stopping.set()
 
     node.on_fatal = stop_for
+    watch = LoopWatch(settings.config["levada.loop.held.warn.ms"])
+    process = ProcessMetrics(node.metrics, RealClock().monotonic_ms())
     logger.info("starting loop=%s data_dir=%s", loop_name(), settings.data_directory)
     try:
         await node.start()
-        with noted_process(settings.data_directory):
-            host = settings.listen_host or "0.0.0.0"
-            print(f"levada: broker {settings.node_id} {LISTENING} {host}:{node.port}", flush=True)
+        spare_garbage_collector()
+        # Before, there is no client to be kept waiting.
+        watch.start()
+        process.start()
+        name = f"broker {settings.node_id} {LISTENING} {settings.listen_host or '0.0.0.0'}:{node.port}"
+        with noted_process(settings.data_directories, name):
+            print(f"levada: {name}", flush=True)
             await stopping.wait()
         logger.info("stopping")
     finally:
+        watch.stop()
+        process.stop()
         await node.stop()
     if fatal:
-        raise Refused(f"the broker has stopped: {fatal[0]}; mend the directory and start it again")
+        raise Refused(f"the broker has stopped: {fatal[0]}; see its log, mend what failed and start it again")
 
 
 def settings_of(arguments: argparse.Namespace) -> NodeSettings:
-    """Flags win over --set, which wins over the file, which wins over our defaults."""
-    given: dict[str, str] = {}
+    """Flags win over --set, which wins over the file, which wins over --dev and our defaults."""
+    given: dict[str, str] = {**DEVELOPMENT, **SMALL_SEGMENTS} if arguments.dev else {}
     if arguments.config is not None and arguments.properties is not None:
         raise WrongUsage(f"two files of properties: --config {arguments.config} and {arguments.properties}")
     config_path = arguments.config or arguments.properties
@@ -104,6 +125,9 @@ def settings_of(arguments: argparse.Namespace) -> NodeSettings:
         if not equals:
             raise ConfigError(f"--set wants KEY=VALUE, not {assignment!r}")
         given[key.strip()] = value.strip()
+    if (jmx_port := os.environ.get("JMX_PORT")) and "levada.metrics.port" not in given:
+        warn(f"JMX_PORT={jmx_port}: metrics are served over HTTP there, for Prometheus and `levada metrics`")
+        given["levada.metrics.port"] = jmx_port
     if arguments.data_dir is not None:
         given["log.dirs"] = arguments.data_dir
     if arguments.listen is not None:
@@ -111,8 +135,7 @@ def settings_of(arguments: argparse.Namespace) -> NodeSettings:
         given["listeners"] = f"PLAINTEXT://{arguments.listen}"
     if arguments.node_id is not None:
         given["node.id"] = arguments.node_id
-    open_files_allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    settings = node_settings(_with_defaults(given), open_files_allowed)
+    settings = node_settings(_with_defaults(given), allow_open_files())
     if arguments.coordinator is not None:
         settings = replace(settings, coordinator=arguments.coordinator)
     coordinator_directory(settings)
@@ -128,10 +151,13 @@ def _with_defaults(given: dict[str, str]) -> dict[str, str]:
 
 @contextmanager
 def logging_to(path: Path | None) -> Iterator[None]:
-    """One line an event, to a file or to stderr, written by another thread: a slow terminal must not hold the loop."""
+    """One line an event, to a file or to stderr, written by another thread: a slow terminal must not hold the loop.
+
+    A file that was moved away by a rotation is opened anew.
+    """
     formatter = logging.Formatter("%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s %(message)s", "%Y-%m-%dT%H:%M:%S")
     formatter.converter = time.gmtime
-    handler = logging.StreamHandler() if path is None else logging.FileHandler(path)
+    handler = logging.StreamHandler() if path is None else logging.handlers.WatchedFileHandler(path)
     handler.setFormatter(formatter)
     lines: queue.SimpleQueue[logging.LogRecord] = queue.SimpleQueue()
     listener = logging.handlers.QueueListener(lines, handler)

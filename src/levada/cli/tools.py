@@ -5,6 +5,7 @@ from typing import Final
 SECTIONS: Final = {
     "servers": {
         "serve": "start one broker",
+        "ps": "list the brokers that run on this machine",
         "stop": "stop the brokers of this machine",
         "doctor": "name what is risky in a machine, a cluster, its topics and a client's settings",
         "metrics": "print a broker's metrics at an interval",
@@ -41,6 +42,7 @@ SECTIONS: Final = {
     },
     "pipelines and shell": {
         "pipeline": "check and run pipelines on Spark",
+        "aliases": "write Kafka's scripts, so that what calls them runs unchanged",
         "completion": "print the shell's completion of this command",
     },
 }
@@ -51,7 +53,9 @@ TOOLS: Final = {name: summary for tools in SECTIONS.values() for name, summary i
 OTHER_NAMES: Final = {"server-start": "serve", "server-stop": "stop", "e2e-latency": "end-to-end-latency"}
 """Scripts of Kafka's whose names say something else than the tool's."""
 
-OURS: Final = frozenset({"serve", "stop", "doctor", "metrics", "end-to-end-latency", "pipeline", "completion"})
+OURS: Final = frozenset(
+    {"serve", "ps", "stop", "doctor", "metrics", "end-to-end-latency", "pipeline", "aliases", "completion"}
+)
 """Tools that no script of Kafka's is named after."""
 
 SCRIPTS: Final = {

@@ -91,6 +91,10 @@ class TimedOut(KafkaError, TimeoutError):
     retriable = True
 
 
+class NoBrokerReached(TimedOut):
+    """No address of `bootstrap.servers` has ever answered this client as a Kafka broker; the text says why."""
+
+
 class BufferExhausted(TimedOut):
     """`buffer.memory` stayed full for `max.block.ms`: records are sent faster than the brokers take them."""
 

@@ -38,7 +38,7 @@ def serialize(serializer: Serializer | None, value: Any, topic: str, part: str =
     if value is None or (serializer is None and type(value) is bytes):
         return value
     try:
-        data: Any = _pass_bytes(value) if serializer is None else serializer(value)
+        data: Any = _pass_bytes(value, part) if serializer is None else serializer(value)
     except Exception as error:
         text = f"the {part} of a record for topic {topic!r} could not be serialized: {_said(error)}"
         raise SerializationFailed(text, topic=topic) from error
@@ -66,6 +66,16 @@ def deserialize(
         raise SerializationFailed(text, topic=topic, partition=partition, offset=offset) from error
 
 
+def advice(value: object, part: str) -> str:
+    """What to do with a key or value that is not bytes.
+
+    >>> advice("text", "value")
+    'encode it, or give the producer a serializer: value_serializer=str.encode'
+    """
+    fitting = "str.encode" if isinstance(value, str) else '"json"' if isinstance(value, dict | list) else "..."
+    return f"encode it, or give the producer a serializer: {part}_serializer={fitting}"
+
+
 def _resolve(value: object, known: dict[str, Any], what: str) -> Any:
     if value is None:
         return None
@@ -87,10 +97,10 @@ def _said(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _pass_bytes(value: object) -> bytes:
+def _pass_bytes(value: object, part: str) -> bytes:
     if isinstance(value, _BUFFERS):
         return bytes(value)
-    raise TypeError(f"a {type(value).__name__} is not bytes; encode it, or set key_serializer or value_serializer")
+    raise TypeError(f"a {type(value).__name__} is not bytes; {advice(value, part)}")
 
 
 def _from_str(value: Any) -> bytes:

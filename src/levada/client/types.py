@@ -1,8 +1,8 @@
 """The small values that clients take and give."""
 
-from collections.abc import Awaitable, Collection
+from collections.abc import Awaitable, Collection, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 
 class TopicPartition(NamedTuple):
@@ -30,6 +30,23 @@ class OffsetAndMetadata(NamedTuple):
     offset: int
     metadata: str = ""
     leader_epoch: int | None = None
+
+
+Partition: TypeAlias = TopicPartition | tuple[str, int]
+# Both, as the keys of a mapping are of one type to a type checker, and neither stands for the other.
+Offsets: TypeAlias = Mapping[TopicPartition, OffsetAndMetadata | int] | Mapping[Partition, OffsetAndMetadata | int]
+"""What a user may commit; a number alone is an offset without words."""
+
+
+def positions_of(offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
+    """What the user wants to commit, once it is known to be something that can be."""
+    positions: dict[TopicPartition, OffsetAndMetadata] = {}
+    for partition, given in offsets.items():
+        position = OffsetAndMetadata(given) if isinstance(given, int) else given
+        if position.offset < 0:
+            raise ValueError(f"{position.offset} is no offset to commit for {TopicPartition(*partition)}")
+        positions[TopicPartition(*partition)] = position
+    return positions
 
 
 class OffsetAndTimestamp(NamedTuple):

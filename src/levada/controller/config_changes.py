@@ -13,6 +13,7 @@ from levada.model.config_checks import value_fault
 from levada.model.errors import InvalidConfig, InvalidRequest, KafkaError
 from levada.model.group_checks import broker_fault, group_fault
 from levada.model.group_keys import GROUP_KEYS
+from levada.model.near_names import did_you_mean
 from levada.model.topic_keys import TOPIC_KEYS
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -130,7 +131,7 @@ def _list_now(
     key = _KEYS[kind].get(name)
     is_broker = kind in (Kind.BROKER, Kind.CLUSTER)
     if is_broker and key is None:
-        raise InvalidConfig(f"Unknown config name: {name}")
+        raise InvalidConfig(f"Unknown config name: {name}{did_you_mean(name, _KEYS[kind])}")
     if key is None or key.type != "list":
         if is_broker:
             raise InvalidConfig(f"Config value {operation.name.lower()} is not allowed for config key: {name}")
@@ -166,7 +167,7 @@ def _check(kind: Kind, configs: Mapping[str, str], static: Mapping[str, str]) ->
         return
     for name in sorted(configs):
         if name not in _KEYS[kind]:
-            raise InvalidConfig(f"Unknown {kind} config name: {name}")
+            raise InvalidConfig(f"Unknown {kind} config name: {name}{did_you_mean(name, _KEYS[kind])}")
     values = _parsed(kind, configs, InvalidConfig)
     if kind is Kind.TOPIC:
         _check_topic_values({key.name: key.default for key in TOPIC_KEYS} | values)

@@ -25,6 +25,8 @@ class Record(NamedTuple):
     producer_id: int = NO_PRODUCER
     """Of a transaction: the record counts when that is committed."""
     producer_epoch: int = NO_PRODUCER
+    encoded: tuple[bytes, bytes | None] | None = None
+    """Key and value as the journal writes them, where they were encoded ahead: of many at once that takes a while."""
 
 
 @dataclass(frozen=True, slots=True)

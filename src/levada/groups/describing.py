@@ -2,7 +2,7 @@
 
 from levada.groups.group import Group, State
 from levada.groups.member import Member
-from levada.model.errors import ErrorCode
+from levada.model.errors import ErrorCode, shortened
 from levada.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from levada.protocol.messages.list_groups import ListedGroup
 
@@ -24,7 +24,7 @@ def described(group: Group) -> DescribedGroup:
 def unknown(group_id: str, reason: str) -> DescribedGroup:
     return DescribedGroup(
         error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-        error_message=reason,
+        error_message=shortened(reason),
         group_id=group_id,
         group_state=State.DEAD.value,
         protocol_type="",

@@ -1,11 +1,10 @@
 """All that one partition of `__consumer_offsets` keeps: the groups that hash to it, and their offsets."""
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 from levada.coordination.decision import Decision, EndOfTransaction, Record
 from levada.coordination.shard import Outbox, Token
@@ -16,10 +15,11 @@ from levada.groups.consumer import Client, Committer, ConsumerGroups, ConsumerTi
 from levada.groups.counts import GroupCounts
 from levada.groups.describing import described, listed, unknown
 from levada.groups.group import CONSUMER, Group, State
-from levada.groups.offsets import CommittedOffset, NewOffset, Offsets, TopicOffsets, commit_record
+from levada.groups.offsets import CommittedOffset, Offsets, TopicOffsets, Topics, is_id_of
 from levada.groups.rebalance import Timer
 from levada.groups.records import ConsumerGroupMetadataKey, GroupMetadataKey, OffsetCommitKey
 from levada.groups.settings import GroupSettings
+from levada.groups.upkeep import Chores, GroupCleanup, GroupRules, TopicDeletion
 from levada.metadata.image import Image
 from levada.model.errors import ErrorCode
 from levada.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -32,20 +32,14 @@ from levada.protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from levada.protocol.messages.sync_group import SyncGroupRequest
 from levada.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 
-CHORE_SIZE = 500
-"""Records of upkeep in a batch: few enough to fit one, and not to keep others waiting."""
 CHORE_INTERVAL_MS = 1
 
 
 class Upkeep(Enum):
     """Timers of what is looked at now and then."""
 
-    CLEANUP = "offsets and groups that nobody needs any more"
+    CLEANUP = "offsets and groups that are not needed any more"
     CHORES = "what is to be written bit by bit"
-
-
-Chore: TypeAlias = Callable[[], list[Record]]
-"""Gives what is still to be written, beginning with what is to be written first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +75,7 @@ class GroupMachine:
             settings.consumer, self._timers, random_bytes, cluster.image, cluster.group_config, self.classic.find
         )
         self.offsets = Offsets()
-        self._chores: deque[Chore] = deque()
+        self._chores = Chores()
 
     def apply(self, record: Record) -> None:
         key = record.key
@@ -118,8 +112,8 @@ class GroupMachine:
         elif timer is Upkeep.CHORES:
             self._do_chores(now_ms)
         else:
-            self._chores += [partial(self._clean_up, group.group_id, now_ms) for group in self.classic.all()]
-            self._chores += [partial(self._clean_up_consumer, group_id, now_ms) for group_id in self.consumer.groups]
+            self._add_cleanups([group.group_id for group in self.classic.all()], self._rules_of, now_ms)
+            self._add_cleanups(list(self.consumer.groups), self._rules_of_consumer, now_ms)
             self._do_chores(now_ms)
             self._timers.set(timer, now_ms + self._settings.offsets_check_interval_ms)
         return True
@@ -155,22 +149,22 @@ class GroupMachine:
             self.outbox.answer(token, self.classic.leave(group_id, leaving, now_ms))
 
     def commit(
-        self, token: Token, request: OffsetCommitRequest, version: int, new: Sequence[NewOffset], now_ms: int
+        self, token: Token, request: OffsetCommitRequest, version: int, records: Sequence[Record], now_ms: int
     ) -> None:
-        """Keep offsets whose topics the caller has looked up; one code for each, in their order.
+        """Keep offsets that the caller has looked up and made records of; one code for each, in their order.
 
         GROUP_ID_NOT_FOUND is for versions from 9 on; clients of older ones know ILLEGAL_GENERATION instead.
         """
-        refusal = self._check_commit(request, new, version, now_ms)
+        refusal = self._check_commit(request, records, version, now_ms)
         if refusal:
-            self.outbox.answer(token, [refusal] * len(new))
+            self.outbox.answer(token, [refusal] * len(records))
             return
-        self._commit(token, new, [commit_record(request.group_id, one) for one in new])
+        self._commit(token, records)
 
     def commit_in_transaction(
-        self, token: Token, request: TxnOffsetCommitRequest, version: int, new: Sequence[NewOffset], now_ms: int
+        self, token: Token, request: TxnOffsetCommitRequest, version: int, records: Sequence[Record], now_ms: int
     ) -> None:
-        """Keep offsets that count when their producer's transaction is committed."""
+        """Keep offsets that count when their producer's transaction is committed; the records name the producer."""
         member = OffsetCommitRequest(
             group_id=request.group_id,
             generation_id_or_member_epoch=request.generation_id,
@@ -178,28 +172,37 @@ class GroupMachine:
             group_instance_id=request.group_instance_id,
             topics=[],
         )
-        refusal = self._check_commit(member, new, version, now_ms, is_transactional=True)
+        refusal = self._check_commit(member, records, version, now_ms, is_transactional=True)
         if refusal:
             refusal = ErrorCode.ILLEGAL_GENERATION if refusal == ErrorCode.GROUP_ID_NOT_FOUND else refusal
-            self.outbox.answer(token, [refusal] * len(new))
+            self.outbox.answer(token, [refusal] * len(records))
             return
-        producer = request.producer_id, request.producer_epoch
-        self._commit(token, new, [commit_record(request.group_id, one, *producer) for one in new])
+        self._commit(token, records)
 
-    def _commit(self, token: Token, new: Sequence[NewOffset], records: Sequence[Record]) -> None:
-        codes = [self._check_size(one.committed.metadata) for one in new]
+    def _commit(self, token: Token, records: Sequence[Record]) -> None:
+        topics = self._topics()
+        codes = [self._refusal_of(one, topics) for one in records]
         kept = [one for one, code in zip(records, codes) if not code]
         self._counts.offset_commits += len(kept)
         self.outbox.write(kept)
         self.outbox.answer(token, codes)
 
+    def _refusal_of(self, commit: Record, topics: Topics) -> ErrorCode:
+        value = commit.value
+        assert value is not None, "a commit has an offset"
+        if len(value.metadata) > self._settings.max_offset_metadata_size:
+            return ErrorCode.OFFSET_METADATA_TOO_LARGE
+        # It was looked up some turns ago; since then the topic may have been deleted, and made anew.
+        is_there = is_id_of(value.topic_id, topics.get(commit.key.topic))
+        return ErrorCode.NONE if is_there else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
     def committed(self, token: Token, request: OffsetFetchRequestGroup, *, require_stable: bool = False) -> None:
-        """The offsets of a group, none for one that nobody knows; or why they are not told."""
+        """The offsets of a group, none for one that is not known; or why they are not told."""
         group = self.consumer.groups.get(request.group_id)
         refusal = ErrorCode.NONE
         if group is not None:
             refusal = self.consumer.check_fetch(group, request.member_id, request.member_epoch)
-        unstable = self.offsets.unstable_of(request.group_id) if require_stable else frozenset()
+        unstable = self.offsets.unstable_of(request.group_id, self._topics()) if require_stable else frozenset()
         self.outbox.answer(token, refusal or Committed(self.offsets.of(request.group_id), unstable))
 
     def delete_offsets(self, token: Token, group_id: str, wanted: Sequence[tuple[str, int]]) -> None:
@@ -266,7 +269,7 @@ class GroupMachine:
 
     def forget_topics(self, names: Iterable[str], now_ms: int) -> None:
         """Topics are gone, and what was committed for them."""
-        self._chores += [partial(self.offsets.deletion_of_topic, name, now_ms) for name in names]
+        self._chores.add([TopicDeletion(self.offsets, name, self._topics, now_ms) for name in names])
         self._do_chores(now_ms)
 
     def _decided(self, token: Token, decision: Decision[Any]) -> None:
@@ -290,7 +293,7 @@ class GroupMachine:
     def _check_commit(
         self,
         request: OffsetCommitRequest,
-        new: Sequence[NewOffset],
+        records: Sequence[Record],
         version: int,
         now_ms: int,
         *,
@@ -304,51 +307,48 @@ class GroupMachine:
         if consumer is None:
             return ErrorCode.GROUP_ID_NOT_FOUND if epoch >= 0 else ErrorCode.NONE
         committer = Committer(request.member_id, request.group_instance_id, epoch, version, is_transactional)
-        topics = self._cluster.image().topics
-        partitions = ((topics[one.topic].topic_id, one.partition) for one in new if one.topic in topics)
+        topics = self._topics()
+        keys = (one.key for one in records)
+        partitions = ((topics[key.topic].topic_id, key.partition) for key in keys if key.topic in topics)
         return self.consumer.check_commit(consumer, committer, partitions)
 
-    def _check_size(self, metadata: str) -> ErrorCode:
-        is_too_large = len(metadata) > self._settings.max_offset_metadata_size
-        return ErrorCode.OFFSET_METADATA_TOO_LARGE if is_too_large else ErrorCode.NONE
+    def _topics(self) -> Topics:
+        return self._cluster.image().topics
+
+    def _topics_if_known(self) -> Topics | None:
+        image = self._cluster.image()
+        return None if image.offset < 0 else image.topics
+
+    def _add_cleanups(self, group_ids: list[str], rules: Callable[[str], GroupRules | None], now_ms: int) -> None:
+        retention_ms = self._settings.offsets_retention_ms
+        self._chores.add(GroupCleanup(self.offsets, one, rules, retention_ms, now_ms) for one in group_ids)
 
     def _do_chores(self, now_ms: int) -> None:
-        written = 0
-        while self._chores and written < CHORE_SIZE:
-            records = self._chores[0]()
-            if len(records) <= CHORE_SIZE:
-                self._chores.popleft()
-            self.outbox.write(records[:CHORE_SIZE])
-            self._counts.offset_expirations += sum(isinstance(one.key, OffsetCommitKey) for one in records[:CHORE_SIZE])
-            written += len(records)
+        records = self._chores.next_records()
+        self._counts.offset_expirations += sum(isinstance(one.key, OffsetCommitKey) for one in records)
+        self.outbox.write(records)
         if self._chores:
             self._timers.set(Upkeep.CHORES, now_ms + CHORE_INTERVAL_MS)
 
-    def _clean_up(self, group_id: str, now_ms: int) -> list[Record]:
-        """Offsets kept for long enough go, and with its last one an empty group."""
+    def _rules_of(self, group_id: str) -> GroupRules | None:
         group = self.classic.find(group_id)
         if group is None:
-            return []
-        records = self.offsets.expired(group_id, _expiry_of(group), self._settings.offsets_retention_ms, now_ms)
-        count = sum(map(len, self.offsets.of(group_id).values()))
+            return None
         is_in_use = group.state is not State.EMPTY or group.pending or self.offsets.has_pending(group_id)
-        if not is_in_use and len(records) == count:
-            records.append(group_records.deletion(group_id))
-        return records
+        end = [] if is_in_use else [group_records.deletion(group_id)]
+        return GroupRules(_expiry_of(group), end, self._topics_if_known())
 
-    def _clean_up_consumer(self, group_id: str, now_ms: int) -> list[Record]:
+    def _rules_of_consumer(self, group_id: str) -> GroupRules | None:
         group = self.consumer.groups.get(group_id)
         if group is None:
-            return []
+            return None
 
         def since_ms(topic: str, committed: CommittedOffset) -> int | None:
             return None if group.is_subscribed(topic) else committed.committed_ms
 
-        records = self.offsets.expired(group_id, since_ms, self._settings.offsets_retention_ms, now_ms)
-        count = sum(map(len, self.offsets.of(group_id).values()))
-        if not group.members and len(records) == count and not self.offsets.has_pending(group_id):
-            records += self.consumer.delete_records(group)
-        return records
+        is_in_use = bool(group.members) or self.offsets.has_pending(group_id)
+        end = [] if is_in_use else self.consumer.delete_records(group)
+        return GroupRules(since_ms, end, self._topics_if_known())
 
 
 def _expiry_of(group: Group) -> Callable[[str, CommittedOffset], int | None]:

@@ -246,6 +246,7 @@ BROKER_KEYS: tuple[Key, ...] = tuple(
 
 LEVADA_KEYS: tuple[Key, ...] = (
     Key("levada.disk.usage.warn.percent", "int", 85, Between(1, 100)),
+    Key("levada.loop.held.warn.ms", "int", 0, Between(0, 60_000), importance=LOW),
     Key("levada.metrics.port", "int", 0, Between(0, 65535)),
     # A view of a receive buffer that is kept too long reads these bytes instead of another request's.
     Key("levada.poison.buffers", "boolean", False, importance=LOW),

@@ -4,12 +4,12 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from difflib import get_close_matches
 from enum import StrEnum
 from math import isinf
 from typing import Any
 
 from levada.model.config_ranges import Range
+from levada.model.near_names import did_you_mean
 
 _BITS = {"short": 16, "int": 32, "long": 64}
 _WHOLE = re.compile(r"[+-]?[0-9]+")
@@ -91,25 +91,6 @@ class Key:
         return InvalidValue(f"{self.name} {reason}, not {text!r}", kafka_text)
 
 
-def parse_properties(text: str) -> dict[str, str]:
-    """A Java properties file: `key=value` or `key: value`, comments with # or !, a backslash continues a line."""
-    properties: dict[str, str] = {}
-    logical = ""
-    for line in text.splitlines():
-        logical += line.lstrip()
-        if logical.startswith(("#", "!")):
-            logical = ""
-            continue
-        if (len(logical) - len(logical.rstrip("\\"))) % 2:
-            logical = logical[:-1]
-            continue
-        if logical.strip():
-            separator = min((at for at in (logical.find("="), logical.find(":")) if at >= 0), default=len(logical))
-            properties[logical[:separator].strip()] = logical[separator + 1 :].strip()
-        logical = ""
-    return properties
-
-
 class Config:
     """Values by key; what was not given has its default."""
 
@@ -128,8 +109,7 @@ class Config:
 
 
 def _unknown(name: str, known: Iterable[str]) -> str:
-    near = get_close_matches(name, known, n=1, cutoff=0.0)
-    return f"unknown configuration key {name!r}; the nearest known one is {near[0]!r}"
+    return f"unknown configuration key {name!r}{did_you_mean(name, known)}"
 
 
 def _parse(type_: str, text: str) -> Any:

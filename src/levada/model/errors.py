@@ -148,14 +148,17 @@ MAX_TEXT_LENGTH = 1_000
 """Of an error's text. It may quote what a client sent, and a string on the wire has at most 32,767 bytes."""
 
 
+def shortened(text: str) -> str:
+    return text if len(text) <= MAX_TEXT_LENGTH else f"{text[:MAX_TEXT_LENGTH]}..."
+
+
 class KafkaError(Exception):
     """A refusal that has a code; the text is for people."""
 
     code: ClassVar[ErrorCode] = ErrorCode.UNKNOWN_SERVER_ERROR
 
     def __str__(self) -> str:
-        text = super().__str__()
-        return text if len(text) <= MAX_TEXT_LENGTH else f"{text[:MAX_TEXT_LENGTH]}..."
+        return shortened(super().__str__())
 
 
 class OffsetOutOfRange(KafkaError):

@@ -2,7 +2,7 @@
 
 NO_EFFECT = "Accepted, no effect here."
 
-_LOOP = "Accepted, no effect here: one event loop per broker does this; more cores are used by running more brokers."
+_LOOP = "Accepted, no effect here: one event loop per broker does this."
 _DOOR = "Accepted, no effect here: the cluster's state lives behind a coordinator, not in a quorum of controllers."
 
 NOTES: dict[str, str] = {
@@ -17,10 +17,8 @@ NOTES: dict[str, str] = {
         "Accepted, no effect here: there is no queue between network and workers; each connection has at most 64 "
         "requests under way, and `queued.max.request.bytes` bounds them all."
     ),
-    "controller.listener.names": _DOOR,
     "controller.quorum.bootstrap.servers": _DOOR,
     "controller.quorum.voters": _DOOR,
-    "process.roles": _DOOR,
 }
 """What there is to say about keys without an effect, where Kafka's name promises one."""
 
@@ -36,6 +34,7 @@ BROKER_MEANINGS: dict[str, str] = {
     "compression.type": "What batches are stored with; `producer` keeps them as they came.",
     "compression.zstd.level": "The level where a topic's compression is zstd.",
     "connections.max.idle.ms": "A connection that is silent for so long is closed.",
+    "controller.listener.names": "Listeners with these names are for Apache's controllers, and left out here.",
     "default.replication.factor": "Replicas of a topic that is created without a number.",
     "delete.topic.enable": "Whether a topic can be deleted (TOPIC_DELETION_DISABLED).",
     "fetch.max.bytes": "The most that one fetch returns, but for a first batch that is larger.",
@@ -61,6 +60,7 @@ BROKER_MEANINGS: dict[str, str] = {
     "group.max.session.timeout.ms": "The longest session timeout a member may ask for.",
     "group.max.size": "How many members a group can have.",
     "group.min.session.timeout.ms": "The shortest session timeout a member may ask for.",
+    "listener.security.protocol.map": "What the names of listeners stand for; PLAINTEXT is what is served.",
     "listeners": "Where to listen: one listener, PLAINTEXT; an empty host means every interface.",
     "log.cleaner.backoff.ms": "How often compacted logs are looked at while none of them needs cleaning.",
     "log.cleaner.dedupe.buffer.size": (
@@ -92,8 +92,10 @@ BROKER_MEANINGS: dict[str, str] = {
     "log.dirs": (
         "Where logs are kept: a directory, or several with commas between. The first has the cluster's metadata too."
     ),
-    "log.flush.interval.messages": "Records that may be unflushed; the producer's answer waits for the flush.",
-    "log.flush.interval.ms": "How long records may be unflushed; `log.flush.scheduler.interval.ms` where not given.",
+    "log.flush.interval.messages": "Records that may be unflushed; producers and readers wait for the flush.",
+    "log.flush.interval.ms": (
+        "How long records may be unflushed; producers do not wait. `log.flush.scheduler.interval.ms` where not given."
+    ),
     "log.flush.offset.checkpoint.interval.ms": "How often the checkpoint files are written.",
     "log.flush.scheduler.interval.ms": "Used where `log.flush.interval.ms` is not given.",
     "log.index.interval.bytes": "An index entry at most every so many bytes.",
@@ -131,7 +133,7 @@ BROKER_MEANINGS: dict[str, str] = {
     ),
     "offset.metadata.max.bytes": "How much metadata may go with a committed offset.",
     "offsets.load.buffer.size": "How much is read at once when a coordinator loads its groups and offsets.",
-    "offsets.retention.check.interval.ms": "How often offsets and groups are looked for that nobody needs any more.",
+    "offsets.retention.check.interval.ms": "How often offsets and groups that are not needed any more are looked for.",
     "offsets.retention.minutes": "How long the offsets of a group without members are kept.",
     "offsets.topic.compression.codec": "What coordinators write batches with: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
     "offsets.topic.num.partitions": "Partitions of `__consumer_offsets` when it is made.",
@@ -140,10 +142,15 @@ BROKER_MEANINGS: dict[str, str] = {
     "levada.disk.usage.warn.percent": (
         "How full the disk of a log directory may be before a line in the log warns of it; at 95 there is another."
     ),
+    "levada.loop.held.warn.ms": (
+        "For debugging: a line in the log, with the place in the code, for each turn of the event loop that takes "
+        "longer; 0 is none."
+    ),
     "levada.metrics.port": "Where metrics are served over HTTP; 0 is nowhere.",
     "levada.poison.buffers": (
         "For debugging: overwrite each request after it was handled, so that a view kept too long shows itself."
     ),
+    "process.roles": "A file of a controller alone is refused: here every broker can be one.",
     "producer.id.expiration.check.interval.ms": "How often producers are forgotten that were silent for too long.",
     "producer.id.expiration.ms": "How long a silent producer is remembered.",
     "queued.max.request.bytes": "How much requests may hold in memory before reading stops; -1 is without limit.",
@@ -157,7 +164,7 @@ BROKER_MEANINGS: dict[str, str] = {
         "that leave adding partitions to the broker it always is."
     ),
     "transaction.remove.expired.transaction.cleanup.interval.ms": (
-        "How often transactional ids are looked for that nobody has used for long."
+        "How often transactional ids that were not used for long are looked for."
     ),
     "transaction.state.log.load.buffer.size": "How much is read at once when a coordinator loads its transactions.",
     "transaction.state.log.min.isr": "The `min.insync.replicas` of `__transaction_state` when it is made.",
@@ -166,8 +173,8 @@ BROKER_MEANINGS: dict[str, str] = {
         "Replicas of `__transaction_state` when it is made; at most one a broker."
     ),
     "transaction.state.log.segment.bytes": "The segment size of `__transaction_state` when it is made.",
-    "transactional.id.expiration.ms": "How long a transactional id that nobody uses is remembered.",
-    "zookeeper.connect": "Chooses the coordinator: `zookeeper://` and this; without it the coordinator is local.",
+    "transactional.id.expiration.ms": "How long a transactional id that is not used is remembered.",
+    "zookeeper.connect": "Not served yet: a broker that is given one does not start; the coordinator is local.",
 }
 
 TOPIC_MEANINGS: dict[str, str] = {
@@ -179,7 +186,7 @@ TOPIC_MEANINGS: dict[str, str] = {
     "delete.retention.ms": BROKER_MEANINGS["log.cleaner.delete.retention.ms"],
     "file.delete.delay.ms": BROKER_MEANINGS["log.segment.delete.delay.ms"],
     "flush.messages": BROKER_MEANINGS["log.flush.interval.messages"],
-    "flush.ms": "How long records may be unflushed.",
+    "flush.ms": "How long records may be unflushed, which no producer waits for.",
     "index.interval.bytes": BROKER_MEANINGS["log.index.interval.bytes"],
     "internal.segment.bytes": "As `segment.bytes`, and stronger; for tests, which want smaller files than that allows.",
     "max.compaction.lag.ms": BROKER_MEANINGS["log.cleaner.max.compaction.lag.ms"],

@@ -26,6 +26,10 @@ class ChannelClosed(Exception):
     """The connection is gone; whether the request was carried out is not known."""
 
 
+class NotAResponse(ChannelClosed):
+    """What came is nothing that a broker sends, or not what was due; the connection is given up."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Call:
     api_key: int
@@ -73,6 +77,10 @@ class Channel(asyncio.BufferedProtocol):
     def send_without_answer(self, request: Any, version: int) -> None:
         """Send what a broker does not answer: Produce with acks=0."""
         self._write(request, version, self._take_correlation_id())
+
+    def limit_responses(self, max_bytes: int) -> None:
+        """Give the connection up when a response claims to be larger."""
+        self._reader.limit(max_bytes)
 
     def set_buffers(self, send_bytes: int, receive_bytes: int) -> None:
         """Bound the socket's buffers; below 0 the system chooses, which mostly does better."""
@@ -145,7 +153,7 @@ class Channel(asyncio.BufferedProtocol):
 
     def _answer(self, frame: bytes | memoryview) -> None:
         if not self._calls:
-            raise InvalidFrame("a response that nobody asked for")
+            raise InvalidFrame("a response without a request")
         call = self._calls.popleft()
         try:
             has_tags = response_has_tags(call.api_key, call.version)
@@ -155,7 +163,7 @@ class Channel(asyncio.BufferedProtocol):
             response, _ = decode_prefix(response_class(call.api_key), call.version, frame, position)
         except (CodecError, InvalidFrame) as error:
             if not call.answer.done():
-                call.answer.set_exception(error)
+                call.answer.set_exception(NotAResponse(str(error)))
             raise
         if not call.answer.done():
             call.answer.set_result(response)
@@ -164,6 +172,6 @@ class Channel(asyncio.BufferedProtocol):
         """Nothing after a broken response can be trusted."""
         for call in self._calls:
             if not call.answer.done():
-                call.answer.set_exception(ChannelClosed(str(error)))
+                call.answer.set_exception(NotAResponse(str(error)))
         self._calls.clear()
         self.close()

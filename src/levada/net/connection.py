@@ -4,16 +4,16 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from struct import Struct as Packed
 from typing import TypeAlias, cast
 
-from levada.model.buffers import Buffer, LentBuffers, SpareBuffer
-from levada.net.frames import POISON, FrameReader, InvalidFrame
+from levada.model.buffers import Buffer
+from levada.net.connection_settings import ConnectionSettings
+from levada.net.frames import FRAME_OVERHEAD, POISON, FrameReader, InvalidFrame
 from levada.net.open_connections import Admission, OpenConnections, canonical_ip
-from levada.net.request_memory import RequestMemory
+from levada.net.reply import CloseConnection, Reply, bytes_in_memory
 from levada.protocol.codec import Piece
-from levada.world.disk import AsyncDisk, FileRange
+from levada.world.disk import FileRange
 
 logger = logging.getLogger(__name__)
 
@@ -23,6 +23,7 @@ MAX_REQUESTS_IN_PROGRESS = 64
 MAX_FINISHED_BYTES = 1024 * 1024
 """So much may wait in memory for an earlier request's answer before the client is read on."""
 
+LONGEST_TURN_NS = 10_000_000
 SEND_CHUNK = 1024 * 1024
 JOIN_BELOW = 16 * 1024
 JOIN_UP_TO = 64 * 1024
@@ -31,30 +32,8 @@ UNJOINED_FROM = 4 * 1024
 
 _pack_size = Packed(">i").pack
 
-Reply: TypeAlias = list[Piece] | bytes | None
-"""The pieces of an encoded response, or all of it with its size in front; None where the protocol sends nothing."""
-
 Dispatch: TypeAlias = Callable[[memoryview, "ServerConnection"], "Reply | asyncio.Future[Reply]"]
 """Handles one frame. The frame is valid until this returns; raising CloseConnection ends the connection."""
-
-
-class CloseConnection(Exception):
-    """The client broke the protocol in a way that has no answer."""
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectionSettings:
-    scratch: bytearray
-    """Shared by all connections of a loop."""
-    max_frame_size: int
-    async_disk: AsyncDisk
-    poison_frames: bool = False
-    """Overwrite each frame after its dispatch, so that a view kept too long shows itself."""
-    memory: RequestMemory = field(default_factory=RequestMemory)
-    spare: SpareBuffer = field(default_factory=SpareBuffer)
-    """For large frames that are received."""
-    sent: LentBuffers = field(default_factory=LentBuffers)
-    """For what is read from files to be sent."""
 
 
 class ServerConnection(asyncio.BufferedProtocol):
@@ -64,11 +43,13 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._dispatch = dispatch
         self._settings = settings
         self._poisons = settings.poison_frames
+        self._perf_ns = settings.perf_ns
         self._connections = connections
         self._reader = FrameReader(settings.scratch, settings.max_frame_size, settings.spare)
         # Reading
         self._is_reading_paused = False
         self._is_handling = False
+        self._is_held = False
         self._memory_taken = 0
         """For the large frame that is being received."""
         self._waits_for_memory = False
@@ -110,6 +91,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._is_over = True
         self._connections.discard(self)
         self._settings.memory.forget(self)
+        self._settings.unsent.forget(self)
         self._release_memory()
         self._outgoing.clear()
         self._small.clear()
@@ -136,22 +118,25 @@ class ServerConnection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         self._was_active = True
         self._is_writing_paused = False
+        self._settings.unsent.forget(self)
         self._go_on()
 
     # The server's calls
 
     def start(self) -> None:
-        """Begin to read, after having been held."""
-        self._is_reading_paused = False
-        if not self._transport.is_closing():
-            self._transport.resume_reading()
+        """Begin to read, after having been held; what uvloop has read all the same is there already."""
+        asyncio.get_running_loop().call_soon(self._resume_reading)
+
+    @property
+    def unsent_bytes(self) -> int:
+        return self._transport.get_write_buffer_size()
 
     def was_idle(self) -> bool:
         """Whether nothing came, left or was worked on since this was last asked."""
         if self._was_active:
             self._was_active = False
             return False
-        unsent = self._transport.get_write_buffer_size()
+        unsent = self.unsent_bytes
         has_moved = unsent != self._unsent_before
         self._unsent_before = unsent
         if unsent:
@@ -176,6 +161,20 @@ class ServerConnection(asyncio.BufferedProtocol):
         # Later: another connection may be in the middle of its turn, with its frames in the shared buffer.
         asyncio.get_running_loop().call_soon(self._resume_reading)
 
+    # The dispatcher's calls
+
+    def keep(self, frame: memoryview) -> memoryview:
+        """A frame for longer than its dispatch takes: large ones have memory of their own, which stays."""
+        is_shared = len(frame) + FRAME_OVERHEAD <= len(self._settings.scratch)
+        return memoryview(bytes(frame)) if is_shared or self._poisons else frame
+
+    def hold_for(self, request: "asyncio.Future[Reply]") -> "asyncio.Future[Reply]":
+        """Begin no other request of this client before this one is done."""
+        self._is_held = True
+        self._pause_reading()
+        request.add_done_callback(lambda _: setattr(self, "_is_held", False))
+        return request
+
     # Requests
 
     def _handle_frames(self) -> None:
@@ -194,6 +193,7 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def _dispatch_frames(self) -> None:
         reader = self._reader
+        began_ns = 0
         while not self._is_reading_paused and not self._is_over:
             frame = reader.next_frame()
             if frame is None:
@@ -215,6 +215,11 @@ class ServerConnection(asyncio.BufferedProtocol):
                     self._pause_reading_if_behind()
             if self._poisons:
                 frame[:] = bytes((POISON,)) * len(frame)
+            began_ns = began_ns or self._perf_ns()
+            if self._perf_ns() - began_ns > LONGEST_TURN_NS:
+                # Others have their turn before the rest of what this client has sent at once.
+                self._pause_reading()
+                asyncio.get_running_loop().call_soon(self._resume_reading)
         if self._small:
             self._send()
             if self._is_writing_paused:
@@ -248,7 +253,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         if isinstance(reply, asyncio.Future):
             reply.add_done_callback(self._on_reply)
         else:
-            self._finished_bytes += _bytes_in_memory(reply)
+            self._finished_bytes += bytes_in_memory(reply)
         self._pause_reading_if_behind()
 
     def _on_reply(self, _: "asyncio.Future[Reply]") -> None:
@@ -264,7 +269,7 @@ class ServerConnection(asyncio.BufferedProtocol):
                 reply = None if first.cancelled() else first.result()
             else:
                 reply = first
-                self._finished_bytes -= _bytes_in_memory(reply)
+                self._finished_bytes -= bytes_in_memory(reply)
             self._in_line.popleft()
             if reply is not None:
                 self._enqueue(reply)
@@ -350,8 +355,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         size = sum(map(len, self._small))
         if size < len(self._small) * UNJOINED_FROM:
             return False
-        self._connections.bytes_out += size
-        self._transport.writelines(self._small)
+        self._write_all(self._small, size)
         self._small.clear()
         self._small_bytes = 0
         return True
@@ -371,6 +375,12 @@ class ServerConnection(asyncio.BufferedProtocol):
             else:
                 self._write(piece)
 
+    def _write_all(self, pieces: list[Buffer], size: int) -> None:
+        self._connections.bytes_out += size
+        self._transport.writelines(pieces)
+        if size >= JOIN_UP_TO and self.unsent_bytes:
+            self._settings.unsent.note(self)
+
     def _write(self, data: Buffer) -> None:
         self._connections.bytes_out += len(data)
         self._transport.write(data)
@@ -384,11 +394,11 @@ class ServerConnection(asyncio.BufferedProtocol):
             # The transport would take all of it, to throw it away.
             self._is_over = True
             return
-        size = min(piece.size, SEND_CHUNK)
+        size = min(piece.size, JOIN_UP_TO if self._settings.unsent.look_if_full() else SEND_CHUNK)
         if size < piece.size:
             self._outgoing.appendleft(FileRange(piece.file, piece.position + size, piece.size - size))
         spare = self._settings.sent
-        buffer = None if size < JOIN_UP_TO else spare.take(SEND_CHUNK) or bytearray(SEND_CHUNK)
+        buffer = None if size <= JOIN_UP_TO else spare.take(SEND_CHUNK) or bytearray(SEND_CHUNK)
         try:
             data = piece.file.read_warm(piece.position, size, buffer)
         except OSError as error:
@@ -413,25 +423,17 @@ class ServerConnection(asyncio.BufferedProtocol):
         outgoing = self._outgoing
         is_last = outgoing and not isinstance(outgoing[0], FileRange)
         tail = cast(Buffer, outgoing.popleft()) if is_last else b""
-        self._connections.bytes_out += len(head) + len(data) + len(tail)
-        self._transport.writelines([piece for piece in (head, data, tail) if piece])
+        self._write_all([piece for piece in (head, data, tail) if piece], len(head) + len(data) + len(tail))
 
     def _on_cold_read(self, done: "asyncio.Future[bytes]", piece: FileRange, size: int) -> None:
         self._cold_read = None
         if done.cancelled():
             return
-        error = done.exception()
-        if error is not None:
-            self._fail_read(piece, str(error))
+        if done.exception() is not None or len(done.result()) != size:
+            self._fail_read(piece, str(done.exception() or "bytes to send are gone"))
             return
-        self._write_chunk(done.result(), piece, size)
+        self._write_all([done.result()], size)
         self._go_on()
-
-    def _write_chunk(self, data: Buffer, piece: FileRange, size: int) -> None:
-        if len(data) == size:
-            self._write(data)
-        else:
-            self._fail_read(piece, "bytes to send are gone")
 
     def _fail_read(self, piece: FileRange, reason: str) -> None:
         """The size of the reply is already on its way, so failing means closing."""
@@ -475,6 +477,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         """Whether the client has not taken its replies yet, has asked for more than it may at once, or for too much."""
         return (
             self._is_writing_paused
+            or self._is_held
             or bool(self._outgoing)
             or self._cold_read is not None
             or len(self._in_line) >= MAX_REQUESTS_IN_PROGRESS
@@ -492,9 +495,3 @@ class ServerConnection(asyncio.BufferedProtocol):
         if not self._in_line and not self._outgoing and self._cold_read is None:
             self._is_over = True
             self._transport.close()
-
-
-def _bytes_in_memory(reply: Reply) -> int:
-    if isinstance(reply, bytes):
-        return len(reply)
-    return sum(len(piece) for piece in reply or () if not isinstance(piece, FileRange))

@@ -6,6 +6,8 @@ from levada.model.buffers import SpareBuffer
 from levada.records.kernel import unfilled
 
 SCRATCH_SIZE = 64 * 1024
+FRAME_OVERHEAD = 4
+"""The size that stands before a frame."""
 SMALLEST_STEP = 64 * 1024
 AHEAD = 16
 """A size is only a claim: a new buffer is at most so many times what came with it, or the smallest step."""
@@ -65,6 +67,10 @@ class FrameReader:
         self._filled = 0
         self.announced = 0
 
+    def limit(self, max_size: int) -> None:
+        """The largest frame from here on."""
+        self._max_size = max_size
+
     def buffer(self) -> memoryview:
         """Where the next bytes of the stream go."""
         if self._large is not None:
@@ -107,7 +113,7 @@ class FrameReader:
         if stop <= self._end:
             self._start = stop
             return self._view[body:stop]
-        if size + 4 > len(self._scratch):
+        if size + FRAME_OVERHEAD > len(self._scratch):
             self.announced = size
         return None
 

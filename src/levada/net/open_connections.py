@@ -16,6 +16,8 @@ logger = logging.getLogger(__name__)
 NO_LIMIT = 2**31 - 1
 DEFAULT_IDLE_MS = 600_000
 
+CALM_SHARE = 0.9
+"""Of what is possible; when there are no more than this, a crowd is over."""
 LOOKS_PER_IDLE_TIME = 10
 LONGEST_PAUSE_SECONDS = 10.0
 SHORTEST_PAUSE_SECONDS = 0.01
@@ -25,6 +27,8 @@ SHORTEST_PAUSE_SECONDS = 0.01
 class ConnectionLimits:
     """`max.connections`, `max.connections.per.ip`, its overrides, and `connections.max.idle.ms`."""
 
+    most_possible: int = NO_LIMIT
+    """What the limit of open files leaves for connections, those that wait to be read among them."""
     max_connections: int = NO_LIMIT
     max_per_ip: int = NO_LIMIT
     per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
@@ -83,6 +87,8 @@ class OpenConnections:
         self.closed_idle = 0
         self.refused_per_ip = 0
         self.refused_backlog_full = 0
+        self.refused_impossible = 0
+        self._has_warned = False
         self.bytes_in = 0
         self.bytes_out = 0
 
@@ -112,7 +118,7 @@ class OpenConnections:
         """A new connection; the caller closes it if it is refused, and in any case reports its end to `discard`."""
         from_there = self._per_ip.get(connection.ip, 0)
         is_full = len(self._open) >= self._limits.max_connections
-        if self._is_closing:
+        if self._is_closing or not self._is_possible():
             return Admission.REFUSED
         if from_there >= self._limits.allowed_from(connection.ip):
             self.refused_per_ip += 1
@@ -136,6 +142,7 @@ class OpenConnections:
             return
         self._open.pop(connection, None)
         self._held.pop(connection, None)
+        self._has_warned &= len(self._open) + len(self._held) > CALM_SHARE * self._limits.most_possible
         self._per_ip[connection.ip] -= 1
         if not self._per_ip[connection.ip]:
             del self._per_ip[connection.ip]
@@ -157,6 +164,17 @@ class OpenConnections:
                 connection.abort()
         if self._next_look is not None:
             self._next_look.cancel()
+
+    def _is_possible(self) -> bool:
+        """Whether there is a file descriptor for one more; a crowd of those that are too many is worth one line."""
+        count = len(self._open) + len(self._held)
+        if count < self._limits.most_possible:
+            return True
+        self.refused_impossible += 1
+        if not self._has_warned:
+            self._has_warned = True
+            logger.warning("too many connections open=%d; the limit of open files allows no more, raise it", count)
+        return False
 
     def _open_one(self, connection: Connection) -> None:
         self._open[connection] = 0

@@ -37,7 +37,7 @@ class NodeView:
                 is_leader=partition.is_leader,
                 replicas=len(partition.state.replicas),
                 in_sync_replicas=len(partition.state.isr),
-                min_in_sync_replicas=log.config.min_insync_replicas,
+                min_in_sync_replicas=partition.min_in_sync_replicas,
                 log_size=log.size,
                 retention_bytes=log.config.retention_bytes,
                 segments=len(log.segments),

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, NamedTuple
 
@@ -10,18 +11,22 @@ from levada.broker.cleaning_figures import CleaningFigures, Pass
 from levada.broker.flushing import Flushing
 from levada.model.errors import KafkaStorageError
 from levada.node.cleaning_task import TASK, encode
-from levada.storage.cleaning.cleaner import CLEANED, Cleaned, Order, order_for
+from levada.storage.cleaning.cleaner import Cleaned, Order, order_for
 from levada.storage.cleaning.dirty import DirtyPart, dirty_part
 from levada.storage.cleaning.task import Faulty, Hindered, decode_cleaned, encode_order
 from levada.storage.log import Log
 from levada.storage.log_directories import LogDirectories
 from levada.storage.log_directory import LogDirectory
+from levada.storage.segment import CLEANED
+from levada.world.background import OnFatal, cancel_and_wait, start
+from levada.world.disk import is_out_of_files
 from levada.world.workers import WorkerError
 from levada.world.world import World
 
 logger = logging.getLogger(__name__)
 
 MILLISECONDS: Final = 1_000
+RETRY_SECONDS: Final = 0.1
 HASH_KEY_BYTES: Final = 16
 NONCE_BYTES: Final = 8
 THREADS: Final = "log.cleaner.threads"
@@ -49,13 +54,20 @@ class LogCleaning:
     """One for all directories of logs."""
 
     def __init__(
-        self, world: World, logs: LogDirectories, flushing: Flushing, config: BrokerConfig, figures: CleaningFigures
+        self,
+        world: World,
+        logs: LogDirectories,
+        flushing: Flushing,
+        config: BrokerConfig,
+        figures: CleaningFigures,
+        on_fatal: OnFatal,
     ) -> None:
         self._world = world
         self._logs = logs
         self._flushing = flushing
         self._config = config
         self._figures = figures
+        self._on_fatal = on_fatal
         self._under_way: dict[Key, asyncio.Task[None]] = {}
         self._paused: set[Key] = set()
         self._reading: dict[Key, asyncio.Task[bytes]] = {}
@@ -66,7 +78,7 @@ class LogCleaning:
         self._running: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        self._running = asyncio.get_running_loop().create_task(self._run())
+        self._running = start("choice of logs to clean", self._run(), self._on_fatal)
 
     def reconfigure(self, config: BrokerConfig) -> None:
         """Go on with other settings, at once: what workers do by the old ones is begun again."""
@@ -79,12 +91,7 @@ class LogCleaning:
 
     async def stop(self) -> None:
         """What is under way is given up: its files are removed when the log is opened again."""
-        tasks = [task for task in (self._running, *self._under_way.values()) if task is not None]
-        for task in tasks:
-            task.cancel()
-        for task in tasks:
-            with suppress(asyncio.CancelledError):
-                await task
+        await cancel_and_wait(self._running, *self._under_way.values())
 
     async def pause(self, key: Key) -> None:
         """Leave a log alone from when this returns until `resume`."""
@@ -119,7 +126,7 @@ class LogCleaning:
         due = [one for one in candidates if one.part.overdue_ms or one.part.ratio > one.log.config.min_cleanable_ratio]
         due.sort(key=lambda one: one.part.ratio, reverse=True)
         for candidate in due[: self._room()]:
-            task = asyncio.get_running_loop().create_task(self._clean(candidate, now_ms))
+            task = start(f"cleaning of {candidate.log.directory}", self._clean(candidate, now_ms))
             self._under_way[candidate.key] = task
 
     def _room(self) -> int:
@@ -158,26 +165,29 @@ class LogCleaning:
             self._freed.set()
         except Outdated:
             logger.info("cleaning begun again log=%s reason='its settings have changed'", log.directory)
-            self._remove(log, ending)
             self._freed.set()
         except Faulty as error:
             self._faulty[key] = (log, log.segments[0].base_offset)
             self._figures.uncleanable[key] = (place.absolute_directory, log.size)
             logger.error("uncleanable log=%s reason=%r; it is left as it is", log.directory, str(error))
-        except (Hindered, WorkerError, KafkaStorageError) as error:
+        except (Hindered, WorkerError, KafkaStorageError, OSError) as error:
             logger.error("cleaning failed log=%s reason=%r; it is tried again", log.directory, str(error))
-            self._remove(log, ending)
-        except OSError as error:
-            log.go_offline(error)
         finally:
             del self._under_way[key]
 
     async def _pass(self, candidate: Candidate, now_ms: int, ending: str) -> None:
         place, key, log, part = candidate
         await self._secure(place, key, log, part.first_uncleanable)
+        self._remove_leftovers(log)
         order = self._order(log, part, now_ms, ending)
         started_ns = self._world.clock.perf_ns()
-        cleaned = decode_cleaned(await self._work(key, encode(encode_order(order), self._share(RATE))))
+        try:
+            cleaned = decode_cleaned(await self._work(key, encode(encode_order(order), self._share(RATE))))
+        except Exception:
+            # What cannot be removed now goes before the next pass.
+            with suppress(OSError):
+                self._remove_leftovers(log)
+            raise
         if await self._swap(place, log, cleaned, ending):
             place.note_clean(*key, cleaned.end_offset)
         seconds = (self._world.clock.perf_ns() - started_ns) / 1e9
@@ -227,18 +237,27 @@ class LogCleaning:
         """Whether all that was cleaned is in the log now."""
         is_whole = True
         for group in cleaned.groups:
-            swap = place.swap(log, group, ending)
-            if not swap.announce():
-                is_whole = False
-                continue
-            await self._world.async_disk.sync_directory(log.directory)
-            if not swap.take_over():
-                is_whole = False
-                continue
-            await self._world.async_disk.sync_directory(log.directory)
-            swap.settle()
-            await self._world.async_disk.sync_directory(log.directory)
+            for step in place.swap(log, group, ending).steps():
+                if not await self._is_done(step, log):
+                    is_whole = False
+                    break
         return is_whole
+
+    async def _is_done(self, step: Callable[[], bool], log: Log) -> bool:
+        """Do a step of a swap and bring it to the device; a log that is left between two cannot be used."""
+        has_begun = False
+        while True:
+            try:
+                if not has_begun and not step():
+                    return False
+                has_begun = True
+                await self._world.async_disk.sync_directory(log.directory)
+                return True
+            except OSError as error:
+                if not is_out_of_files(error):
+                    log.go_offline(error)
+                    raise
+            await asyncio.sleep(RETRY_SECONDS)
 
     def _order(self, log: Log, part: DirtyPart, now_ms: int, ending: str) -> Order:
         return order_for(
@@ -257,9 +276,8 @@ class LogCleaning:
         share: float = self._config[key] / max(self._config[THREADS], 1)
         return share
 
-    def _remove(self, log: Log, ending: str) -> None:
-        """What a pass that failed has left."""
-        with suppress(OSError):
-            for name in self._world.disk.names(log.directory):
-                if name.endswith(ending):
-                    self._world.disk.remove(f"{log.directory}/{name}")
+    def _remove_leftovers(self, log: Log) -> None:
+        """What passes that failed have written; Apache's broker takes them for a sign that a swap was not complete."""
+        for name in self._world.disk.names(log.directory):
+            if name.endswith(CLEANED):
+                self._world.disk.remove(f"{log.directory}/{name}")

@@ -68,7 +68,11 @@ class ControllerLoop:
                 await self._is_asked.wait()
                 self._is_asked.clear()
                 asked, self._asked = self._asked, []
-                await self._answer(asked)
+                try:
+                    await self._answer(asked)
+                except BaseException:
+                    _refuse(asked, NotController("This is not the correct controller for this cluster."))
+                    raise
         except Deposed as error:
             logger.warning("controller deposed epoch=%d reason=%r", self._token.epoch, str(error))
         finally:

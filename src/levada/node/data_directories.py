@@ -6,6 +6,7 @@ from collections.abc import Callable
 from levada.model.config import ConfigError
 from levada.model.hashes import uuid_from_text, uuid_to_text
 from levada.node.settings import NodeSettings
+from levada.node.start_errors import cannot_use
 from levada.storage.identity import Identity, create_identity, load_identity, new_uuid
 from levada.storage.log_config import LogConfig
 from levada.storage.log_directories import LogDirectories
@@ -34,7 +35,7 @@ class DataDirectories:
                 self._claim(path)
             except OSError as error:
                 if path == self._settings.data_directory:
-                    raise
+                    raise cannot_use(error, path) from error
                 self._failures[path] = error
 
     def release(self) -> None:
@@ -104,5 +105,8 @@ class DataDirectories:
         try:
             self._locks.append(self._disk.lock(f"{path}/.lock"))
         except BlockingIOError:
-            raise ConfigError(f"{path} is in use by another broker; stop it or choose another --data-dir") from None
+            raise ConfigError(
+                f"{path} is in use by another broker; stop it with `levada stop --data-dir {path}`,"
+                " or choose another --data-dir"
+            ) from None
         self._identities[path] = load_identity(self._disk, path, self._settings.node_id)

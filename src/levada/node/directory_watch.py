@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
@@ -18,6 +17,7 @@ from levada.protocol.messages.assign_replicas_to_dirs import (
     TopicToAssign,
 )
 from levada.storage.log_directory import LogDirectory
+from levada.world.background import OnFatal, cancel_and_wait, start
 
 logger = logging.getLogger(__name__)
 
@@ -27,9 +27,7 @@ TICK_SECONDS: Final = 1.0
 class DirectoryWatch:
     """Tells the controller where the replicas are, and which of them are out of reach."""
 
-    def __init__(
-        self, broker: Broker, membership: Membership, usage: DiskUsage, on_fatal: Callable[[str], None]
-    ) -> None:
+    def __init__(self, broker: Broker, membership: Membership, usage: DiskUsage, on_fatal: OnFatal) -> None:
         self._broker = broker
         self._membership = membership
         self._usage = usage
@@ -45,13 +43,10 @@ class DirectoryWatch:
             directory.on_failure = self._note_failure
         self._broker.replicas.on_placed = self._woken.set
         self._woken.set()
-        self._running = asyncio.get_running_loop().create_task(self._run())
+        self._running = start("watch of log directories", self._run(), self._on_fatal)
 
     async def stop(self) -> None:
-        if self._running is not None:
-            self._running.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._running
+        await cancel_and_wait(self._running)
 
     def _note_failure(self, directory: LogDirectory) -> None:
         # It may be in the middle of an append: whoever waits there is told later.

@@ -5,6 +5,7 @@ from typing import Final
 
 from levada.storage.log_directories import LogDirectories
 from levada.world.clock import Clock
+from levada.world.disk import is_out_of_files
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +32,8 @@ class DiskUsage:
             try:
                 total, usable = directory.space()
             except OSError as error:
-                directory.fail(error)
+                if not is_out_of_files(error):
+                    directory.fail(error)
                 continue
             if total:
                 self._compare(directory.directory, total, usable)

@@ -15,6 +15,7 @@ from levada.node.metadata_tail import MetadataTail
 from levada.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from levada.protocol.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
 from levada.storage.log_directory import NO_ID
+from levada.world.background import OnFatal, cancel_and_wait, start
 from levada.world.world import World
 
 logger = logging.getLogger(__name__)
@@ -25,11 +26,20 @@ RETRY_SECONDS = 0.1
 class Membership:
     """Also the broker's way to the controller, which for now is always in this process."""
 
-    def __init__(self, world: World, door: Door, tail: MetadataTail, defaults: Defaults, snapshot_bytes: int) -> None:
+    def __init__(
+        self,
+        world: World,
+        door: Door,
+        tail: MetadataTail,
+        defaults: Defaults,
+        snapshot_bytes: int,
+        on_fatal: OnFatal,
+    ) -> None:
         self._world = world
         self._door = door
         self._tail = tail
         self._snapshot_bytes = snapshot_bytes
+        self._on_fatal = on_fatal
         self.defaults = defaults
         self._active: ControllerLoop | None = None
         self._token: Token | None = None
@@ -56,8 +66,10 @@ class Membership:
         """Begin to decide, and to follow what is decided."""
         assert self._token is not None, "only who has joined can lead"
         self._active = self._controller(self._token)
-        loop = asyncio.get_running_loop()
-        self._tasks = [loop.create_task(self._lead()), loop.create_task(self._tail.run(self._maybe_snapshot))]
+        self._tasks = [
+            start("controller", self._lead(), self._on_fatal),
+            start("reading of the metadata log", self._tail.run(self._maybe_snapshot), self._on_fatal),
+        ]
 
     async def submit(self, request: Any, version: int) -> Any:
         """A controller's reply, once this node's image shows what it speaks of."""
@@ -92,7 +104,7 @@ class Membership:
         await self.beat(broker)
 
     def keep_beating(self, broker: Broker, interval_ms: int) -> None:
-        self._tasks.append(asyncio.get_running_loop().create_task(self._beat_on(broker, interval_ms / 1000)))
+        self._tasks.append(start("heartbeat", self._beat_on(broker, interval_ms / 1000), self._on_fatal))
 
     async def beat(self, broker: Broker) -> None:
         """Say that this broker lives and how far it has read."""
@@ -109,8 +121,7 @@ class Membership:
             logger.error("heartbeat refused code=%s", ErrorCode(reply.error_code).name)
 
     async def close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
+        await cancel_and_wait(*self._tasks)
         await self._door.close()
 
     async def _lead(self) -> None:
@@ -153,4 +164,4 @@ class Membership:
                 await self._door.beat()
                 await self.beat(broker)
             except (KafkaError, OSError) as error:
-                logger.error("cannot say that this broker lives reason=%r", str(error))
+                logger.error("cannot send the heartbeat of this broker reason=%r", str(error))

@@ -39,7 +39,7 @@ class Answer:
 
 
 class MetricsEndpoint:
-    """`/metrics` is for Prometheus, `/jmx` for `levada metrics`, `/health` and `/ready` for whoever restarts it."""
+    """`/metrics` is for Prometheus, `/jmx` for `levada metrics`, `/health` and `/ready` for a supervisor."""
 
     def __init__(self, registry: Registry, is_ready: Callable[[], bool]) -> None:
         self._registry = registry

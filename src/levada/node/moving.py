@@ -22,6 +22,8 @@ from levada.storage.handing_over import MOVED_FILE, names_to_copy, state_to_hand
 from levada.storage.log import Log
 from levada.storage.log_directory import LogDirectory
 from levada.storage.segment import Segment
+from levada.world.background import cancel_and_wait, start
+from levada.world.disk import is_out_of_files
 from levada.world.workers import WorkerError
 from levada.world.world import World
 
@@ -88,7 +90,7 @@ class Moves:
         self._world.disk.make_directories(path)
         self._moves[key] = Move(partition, source, target, path)
         if key not in self._tasks:
-            self._tasks[key] = asyncio.get_running_loop().create_task(self._follow(key))
+            self._tasks[key] = start(f"move of {partition.name}", self._follow(key))
 
     def under_way(self) -> list[MovingReplica]:
         moves = [one for one in self._moves.values() if not one.partition.is_removed]
@@ -96,12 +98,7 @@ class Moves:
 
     async def stop(self) -> None:
         """What is under way is begun again after the next start."""
-        tasks = list(self._tasks.values())
-        for task in tasks:
-            task.cancel()
-        for task in tasks:
-            with suppress(asyncio.CancelledError):
-                await task
+        await cancel_and_wait(*self._tasks.values())
 
     async def _follow(self, key: Key) -> None:
         """One task for each replica, however often its goal changes."""
@@ -188,7 +185,9 @@ class Moves:
         write_end(world.disk, log, move.path)
         world.disk.sync_directory(move.path)
         now_ms = world.clock.now_ms()
-        log.successor = partition.log = target.adopt(move.path, *key, now_ms, log.config)
+        log.successor = target.adopt(move.path, *key, now_ms, log.config)
+        log.successor.producers.count_on_from(log.producers)
+        partition.go_on_with(log.successor)
         if key in source.clean_ends:
             target.clean_ends[key] = source.clean_ends[key]
         source.let_go(*key, "the log was moved to another directory")
@@ -196,13 +195,21 @@ class Moves:
         partition.notify(0)
         self._broker.replicas.note_placed(partition)
         logger.info("moved log=%s-%d bytes=%d to=%s", *key, partition.log.size, target.directory)
-        try:
-            await world.async_disk.sync_directory(target.directory)
-        except OSError as error:
-            target.fail(error)
+        if not await self._is_synced(target):
             return
         await self._is_reported(partition, target)
         self._broker.replicas.retire_log(source, *key)
+
+    async def _is_synced(self, target: LogDirectory) -> bool:
+        while True:
+            try:
+                await self._world.async_disk.sync_directory(target.directory)
+                return True
+            except OSError as error:
+                if not is_out_of_files(error):
+                    target.fail(error)
+                    return False
+            await asyncio.sleep(LOOK_SECONDS)
 
     async def _is_reported(self, partition: Partition, target: LogDirectory) -> None:
         """Until the cluster knows where the replica is: started without that directory, a broker would make it anew."""

@@ -9,7 +9,6 @@ from levada.broker.broker import Broker
 from levada.broker.broker_config import BrokerConfig, log_config
 from levada.broker.cleaning_figures import CleaningFigures, register_cleaning_gauges
 from levada.broker.dispatch import Dispatcher
-from levada.broker.flushing import Flushing
 from levada.broker.gauges import RECOVERY, RUNNING, SHUTTING_DOWN, STARTING, register_broker_gauges
 from levada.broker.group_coordinator import GroupCoordinator
 from levada.broker.group_gauges import register_group_gauges
@@ -30,7 +29,8 @@ from levada.model.config import ConfigError
 from levada.model.errors import KafkaStorageError
 from levada.model.hashes import uuid_to_text
 from levada.model.metrics import Registry
-from levada.net.connection import ConnectionSettings, ServerConnection
+from levada.net.connection import ServerConnection
+from levada.net.connection_settings import ConnectionSettings
 from levada.net.frames import SCRATCH_SIZE
 from levada.net.open_connections import OpenConnections
 from levada.net.request_memory import RequestMemory
@@ -56,6 +56,7 @@ from levada.node.metrics_endpoint import MetricsEndpoint
 from levada.node.moving import Moves
 from levada.node.opening import open_replicas
 from levada.node.settings import NodeSettings, coordinator_directory, without_meaning
+from levada.node.start_errors import cannot_listen
 from levada.node.upkeep import Intervals, Upkeep
 from levada.protocol.api import ApiKey
 from levada.records import COMPILED, Codec
@@ -63,8 +64,8 @@ from levada.storage.handing_over import MOVED_FILE
 from levada.storage.identity import new_uuid
 from levada.storage.log_directories import LogDirectories
 from levada.storage.log_directory import DELETED, FUTURE
-from levada.storage.open_files import DEFAULT_LIMIT
 from levada.transactions import TransactionMachine
+from levada.world.background import cancel_and_wait, start
 from levada.world.net import BACKLOG, Listener
 from levada.world.world import World
 
@@ -88,14 +89,15 @@ class Node:
         # Kafka's default is too short for clients that all come at once after a restart.
         backlog_key = "socket.listen.backlog.size"
         self._backlog = self._config[backlog_key] if backlog_key in settings.config.given else BACKLOG
-        self._connections = OpenConnections(connection_limits(self._config), self._backlog)
+        self._connections = OpenConnections(connection_limits(self._config, settings.open_files_allowed), self._backlog)
         self._memory = RequestMemory(self._config["queued.max.request.bytes"])
         self._directories = DataDirectories(world.disk, world.entropy, settings)
         self.on_fatal: Callable[[str], None] = lambda _: None
         """Called when this node cannot go on, with the reason; whoever runs it should stop it."""
         self._membership: Membership | None = None
         self.broker: Broker | None = None
-        self._registry = Registry()
+        self.metrics = Registry()
+        """All that those who watch this node can see; what runs it may add to them."""
         self._endpoint: MetricsEndpoint | None = None
         self._ticking: asyncio.Task[None] | None = None
         self._state = STARTING
@@ -114,8 +116,8 @@ class Node:
 
     async def start(self) -> None:
         """Recover the data directory, join the cluster, open the port; ConfigError or OSError when that cannot be."""
-        for key in without_meaning(self._settings.config):
-            logger.warning("config key=%s has no effect here", key)
+        if ineffective := without_meaning(self._settings.config):
+            logger.warning("no effect here: keys=%s", ",".join(ineffective))
         warn_of_broker_settings(self._config)
         self._directories.claim()
         await self._open_endpoint()
@@ -128,8 +130,13 @@ class Node:
             await self._membership.register(broker, incarnation, self._config["broker.rack"])
         except DoorError as error:
             raise ConfigError(str(error)) from error
+        except KafkaStorageError as error:
+            # The controller is this node itself, and refuses it what the disk has refused.
+            raise OSError(str(error)) from error
         self._membership.keep_beating(broker, self._config["broker.heartbeat.interval.ms"])
         self._start_upkeep(broker)
+        # What a dead broker has left is shown when it is on the device, where configuration wants that.
+        await broker.flushing.drain()
         assert self._listener is not None
         await self._listener.start()
         self._state = RUNNING
@@ -152,8 +159,7 @@ class Node:
             broker.transactions.close()
             broker.delayed.close()
         await self._connections.close(GRACE_SECONDS)
-        if self._ticking is not None:
-            self._ticking.cancel()
+        await cancel_and_wait(self._ticking)
         if self._moves is not None:
             await self._moves.stop()
         if self._cleaning is not None:
@@ -164,6 +170,8 @@ class Node:
             await self._upkeep.stop()
         if self._membership is not None:
             await self._membership.close()
+        if broker is not None:
+            await broker.flushing.drain()
         if broker is not None and self._is_recovered:
             # Only now may a stop say that it was clean.
             for directory in broker.logs:
@@ -192,7 +200,7 @@ class Node:
             given=settings.config.given,
         )
         snapshot_bytes = config["metadata.log.max.record.bytes.between.snapshots"]
-        self._membership = Membership(self._world, door, tail, defaults, snapshot_bytes)
+        self._membership = Membership(self._world, door, tail, defaults, snapshot_bytes, self._fail)
         await self._membership.join()
         return door, tail
 
@@ -208,15 +216,15 @@ class Node:
         membership, world = self._membership, self._world
         assert membership is not None
         logs = self._log_directories()
-        metrics = BrokerMetrics(self._registry, world.clock.monotonic_ms())
-        flushing = Flushing(world.async_disk, world.clock, metrics.log_flushes)
-        groups, transactions = self._group_coordinator(flushing), self._transaction_coordinator(flushing)
+        metrics = BrokerMetrics(self.metrics, world.clock.monotonic_ms())
+        groups, transactions = self._group_coordinator(), self._transaction_coordinator()
         broker = Broker(world, identity, self._config, logs, groups, transactions, metrics, membership)
         self.broker = broker
         transactions.send_markers = MarkerSender(broker).send
+        groups.on_fatal = transactions.on_fatal = self._fail
         broker.on_reconfigured = self._reconfigure
         view = NodeView(broker, self._connections, self._memory, lambda: self._state, lambda: membership.is_controller)
-        register_broker_gauges(self._registry, view)
+        register_broker_gauges(self.metrics, view)
         self._state = RECOVERY
         found = self._find(broker)
         await membership.lead()
@@ -270,7 +278,7 @@ class Node:
                 logger.warning("not moved log=%s reason=%r", partition.name, str(error))
 
     def _reconfigure(self, config: BrokerConfig) -> None:
-        self._connections.limits = connection_limits(config)
+        self._connections.limits = connection_limits(config, self._settings.open_files_allowed)
         self._group_settings = group_settings(config)
         assert self.broker is not None, "only a broker learns of changes"
         self.broker.groups.reconfigure(self._group_settings)
@@ -284,22 +292,26 @@ class Node:
         assert self._membership is not None
         return bool(await self._membership.submit(AdoptRequest(self._settings.node_id, topics_to_adopt(found)), 0))
 
+    def _fail(self, reason: str) -> None:
+        logger.error("this node cannot go on reason=%r", reason)
+        self.on_fatal(reason)
+
     def _log_directories(self) -> LogDirectories:
         entropy = self._world.entropy
         return self._directories.open(
             log_config(self._config, {}),
             lambda bound: entropy.below(bound) if bound else 0,
-            min(files_kept_open(self._settings.open_files_allowed), DEFAULT_LIMIT),
+            files_kept_open(self._settings.open_files_allowed),
         )
 
     def _image(self) -> Image:
         assert self.broker is not None
         return self.broker.image
 
-    def _transaction_coordinator(self, flushing: Flushing) -> TransactionCoordinator:
+    def _transaction_coordinator(self) -> TransactionCoordinator:
         world, settings = self._world, transaction_settings(self._config)
         coordinator = TransactionCoordinator(
-            lambda: TransactionMachine(settings, self._producer_id_at_hand), world.clock, world.async_disk, flushing
+            lambda: TransactionMachine(settings, self._producer_id_at_hand), world.clock, world.async_disk
         )
         coordinator.load_buffer_size = self._config["transaction.state.log.load.buffer.size"]
         return coordinator
@@ -308,7 +320,7 @@ class Node:
         assert self.broker is not None
         return self.broker.producer_ids.at_hand()
 
-    def _group_coordinator(self, flushing: Flushing) -> GroupCoordinator:
+    def _group_coordinator(self) -> GroupCoordinator:
         world, config = self._world, self._config
         counts = GroupCounts()
         cluster = Cluster(self._image, lambda group_id: self._image().config_of(GROUP, group_id))
@@ -316,11 +328,10 @@ class Node:
             lambda: GroupMachine(self._group_settings, cluster, world.entropy.random_bytes, counts),
             world.clock,
             world.async_disk,
-            flushing,
         )
         coordinator.load_buffer_size = config["offsets.load.buffer.size"]
         coordinator.codec = Codec(config["offsets.topic.compression.codec"])
-        register_group_gauges(self._registry, coordinator, counts)
+        register_group_gauges(self.metrics, coordinator, counts)
         return coordinator
 
     async def _bind(self, broker: Broker) -> Listener:
@@ -333,13 +344,18 @@ class Node:
             async_disk=self._world.async_disk,
             poison_frames=config["levada.poison.buffers"],
             memory=self._memory,
+            unsent=broker.unsent,
+            perf_ns=self._world.clock.perf_ns,
         )
-        return await self._world.net.listen(
-            settings.listen_host,
-            settings.listen_port,
-            lambda: ServerConnection(dispatcher, connection_settings, self._connections),
-            self._backlog,
-        )
+        try:
+            return await self._world.net.listen(
+                settings.listen_host,
+                settings.listen_port,
+                lambda: ServerConnection(dispatcher, connection_settings, self._connections),
+                self._backlog,
+            )
+        except OSError as error:
+            raise cannot_listen(error, settings.listen_host, settings.listen_port, "listeners (--listen)") from error
 
     def _start_upkeep(self, broker: Broker) -> None:
         config = self._config
@@ -349,21 +365,21 @@ class Node:
             first_retention_check_ms=config["log.initial.task.delay.ms"],
             producer_check_ms=config["producer.id.expiration.check.interval.ms"],
         )
-        self._upkeep = Upkeep(self._world, broker.logs, broker.replicas, broker.flushing, intervals)
+        self._upkeep = Upkeep(self._world, broker.logs, broker.replicas, broker.flushing, intervals, self._fail)
         self._upkeep.start()
         figures = CleaningFigures()
         now_ms = self._world.clock.now_ms
-        register_cleaning_gauges(self._registry, [one.absolute_directory for one in broker.logs], figures, now_ms)
-        self._cleaning = LogCleaning(self._world, broker.logs, broker.flushing, broker.config, figures)
+        register_cleaning_gauges(self.metrics, [one.absolute_directory for one in broker.logs], figures, now_ms)
+        self._cleaning = LogCleaning(self._world, broker.logs, broker.flushing, broker.config, figures, self._fail)
         self._cleaning.start()
         assert self._membership is not None
         usage = DiskUsage(broker.logs, self._world.clock, config["levada.disk.usage.warn.percent"])
-        self._watch = DirectoryWatch(broker, self._membership, usage, lambda reason: self.on_fatal(reason))
+        self._watch = DirectoryWatch(broker, self._membership, usage, self._fail)
         self._watch.start()
         self._moves = Moves(self._world, broker, self._cleaning)
         broker.moves = self._moves
         self._resume_moves(broker, self._moves)
-        self._ticking = asyncio.get_running_loop().create_task(self._tick(broker))
+        self._ticking = start("tick of the metrics", self._tick(broker))
 
     async def _tick(self, broker: Broker) -> None:
         """Rates are averages over time, so somebody has to count it."""
@@ -376,5 +392,9 @@ class Node:
         """Before recovery, which may take long: whoever asks learns that this node lives and is not ready."""
         port = self._config["levada.metrics.port"]
         if port:
-            self._endpoint = MetricsEndpoint(self._registry, lambda: self._state == RUNNING)
-            await self._endpoint.start(self._world.net, self._settings.listen_host, port)
+            self._endpoint = MetricsEndpoint(self.metrics, lambda: self._state == RUNNING)
+            host = self._settings.listen_host
+            try:
+                await self._endpoint.start(self._world.net, host, port)
+            except OSError as error:
+                raise cannot_listen(error, host, port, "levada.metrics.port") from error

@@ -4,6 +4,7 @@ import asyncio
 import logging
 
 from levada.storage.log_directory import DELETED
+from levada.world.background import start
 from levada.world.disk import AsyncDisk
 
 logger = logging.getLogger(__name__)
@@ -31,7 +32,7 @@ class Removal:
         if self._running is not None and not self._running.done():
             return
         if any(due_ms <= now_ms for due_ms, _ in self._waiting):
-            self._running = asyncio.get_running_loop().create_task(self.remove_due(now_ms))
+            self._running = start("removal of retired files", self.remove_due(now_ms))
 
     async def remove_due(self, now_ms: int) -> None:
         due = [one for one in self._waiting if one[0] <= now_ms]

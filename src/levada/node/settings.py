@@ -10,12 +10,14 @@ from levada.model.broker_keys import NODE_KEYS
 from levada.model.config import Config, ConfigError
 from levada.model.config_checks import config_fault
 from levada.model.key_meanings import BROKER_MEANINGS
+from levada.model.timestamp_types import as_kafka_writes
 
 EVERY_INTERFACE = ("", "0.0.0.0", "::")
 """Addresses to listen on that mean nothing to a client."""
 
 ENOUGH_OPEN_FILES = 1 << 20
 
+MAX_PORT = 65_535
 LOCAL = "local"
 COORDINATOR_DIRECTORY = "coordinator"
 
@@ -45,7 +47,12 @@ class NodeSettings:
 
 def node_settings(given: Mapping[str, str], open_files_allowed: int = ENOUGH_OPEN_FILES) -> NodeSettings:
     """Check every given key and work out where to listen and where to keep data."""
-    config = Config(NODE_KEYS, given)
+    config = Config(NODE_KEYS, {key: as_kafka_writes(key, value) for key, value in given.items()})
+    if tuple(config["process.roles"] or ()) == ("controller",):
+        raise ConfigError(
+            "process.roles=controller: these are the settings of a controller alone, and here every broker can be one;"
+            " start the file of a broker"
+        )
     fault = config_fault(config)
     if fault is not None:
         raise ConfigError(fault)
@@ -70,7 +77,10 @@ def coordinator_directory(settings: NodeSettings) -> str:
     """Where the local coordinator keeps its files; ConfigError for a coordinator of another kind."""
     kind, _, directory = settings.coordinator.partition(":")
     if kind != LOCAL:
-        raise ConfigError(f"the coordinator {settings.coordinator} is not served yet; use local or local:DIR")
+        raise ConfigError(
+            f"the coordinator {settings.coordinator} is not served yet; start this broker by itself"
+            " with --coordinator local"
+        )
     return directory or f"{settings.data_directory}/{COORDINATOR_DIRECTORY}"
 
 
@@ -104,11 +114,18 @@ def _coordinator(config: Config) -> str:
 
 
 def _endpoint(config: Config, key: str) -> tuple[str, int]:
-    """The host and port of the first listener; one is what this version has."""
-    listeners = config[key]
+    """The host and port of the listener for clients; one is what this version has.
+
+    Those of Apache's controllers are left out: here brokers ask each other through the coordinator.
+    """
+    for_controllers = config["controller.listener.names"] or ()
+    listeners = [each for each in config[key] if each.partition("://")[0] not in for_controllers]
     if len(listeners) != 1:
-        raise ConfigError(f"{key} must name exactly one listener, not {','.join(listeners)!r}")
-    return parse_listener(key, listeners[0])
+        raise ConfigError(f"{key} must name exactly one listener for clients, not {','.join(listeners)!r}")
+    name, separator, address = listeners[0].rpartition("://")
+    named = (each.strip().partition(":") for each in config["listener.security.protocol.map"].split(","))
+    protocol = {listener: protocol for listener, _, protocol in named}.get(name, name)
+    return parse_listener(key, f"{protocol}{separator}{address}")
 
 
 def parse_listener(key: str, text: str) -> tuple[str, int]:
@@ -117,6 +134,8 @@ def parse_listener(key: str, text: str) -> tuple[str, int]:
     if separator and protocol != "PLAINTEXT":
         raise ConfigError(f"{key} {text!r}: only PLAINTEXT listeners are served")
     host, colon, port = address.rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65535:
+    if not colon or not port.isdigit():
         raise ConfigError(f"{key} must look like HOST:PORT, not {text!r}")
+    if int(port) > MAX_PORT:
+        raise ConfigError(f"{key}: the port of {text!r} is out of range: it is a number from 0 to {MAX_PORT}")
     return host.removeprefix("[").removesuffix("]"), int(port)

@@ -1,6 +1,7 @@
 """Compiles a declared message and a version into one flat function from bytes to an object."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from enum import Enum
 from struct import Struct as Packed
 from typing import Any
 
@@ -13,11 +14,32 @@ from levada.protocol.source import Source
 Decoder = Callable[[Buffer, int, int], tuple[Any, int]]
 """(data, position, end) -> (message, position after it)."""
 
+SlicedDecoder = Callable[[Buffer, int, int, list[int]], Generator[None, None, tuple[Any, int]]]
+"""The same with pauses, and a list of one number: how many elements are decoded, kept up to date at every pause."""
+
 MAX_STRING_BYTES = 2**15 - 1
 
 
+class _Pace(Enum):
+    WHOLE = "all at once"
+    LIMITED = "all at once, or TooManyElements"
+    SLICED = "with pauses"
+
+
 def compile_decoder(cls: type[Message], version: int) -> Decoder:
-    return _Compiler(cls, version).compile()
+    decoder: Decoder = _Compiler(cls, version, _Pace.WHOLE).compile()
+    return decoder
+
+
+def compile_limited_decoder(cls: type[Message], version: int) -> Decoder:
+    """For requests: one that would hold the event loop for long is TooManyElements."""
+    decoder: Decoder = _Compiler(cls, version, _Pace.LIMITED).compile()
+    return decoder
+
+
+def compile_sliced_decoder(cls: type[Message], version: int) -> SlicedDecoder:
+    decoder: SlicedDecoder = _Compiler(cls, version, _Pace.SLICED).compile()
+    return decoder
 
 
 def least_size(cls: type[Struct], version: int, is_flexible: bool) -> int:
@@ -44,8 +66,9 @@ def _least_field_size(spec: FieldSpec, version: int, is_flexible: bool) -> int:
 class _Compiler:
     """One compilation; `_pending` collects neighbours of fixed size that one unpack will read."""
 
-    def __init__(self, cls: type[Message], version: int) -> None:
+    def __init__(self, cls: type[Message], version: int, pace: _Pace) -> None:
         self._cls = cls
+        self._pace = pace
         self._version = version
         self._is_flexible = version >= cls.flexible_since
         self._scope: dict[str, Any] = {
@@ -53,6 +76,8 @@ class _Compiler:
             "read_uvarint": runtime.read_uvarint,
             "read_long_uvarint": runtime.read_long_uvarint,
             "read_long_array": runtime.read_long_array,
+            "read_numbers_in_slices": runtime.read_numbers_in_slices,
+            "refuse_many": runtime.refuse_many,
             "refuse_null": runtime.refuse_null,
             "refuse_length": runtime.refuse_length,
             "refuse_string": runtime.refuse_string,
@@ -61,14 +86,42 @@ class _Compiler:
         self._pending: list[tuple[str, str, int]] = []
         self._source = Source(self._scope)
 
-    def compile(self) -> Decoder:
-        with self._source.block("def decode(data, pos, end):"):
+    def compile(self) -> Any:
+        with self._source.block(f"def decode(data, pos, end{self._counter}):"):
+            self._begin_count()
             self._struct(self._cls, "m")
             self._flush()
             self._source.line("return m, pos")
         self._execute()
-        decoder: Decoder = self._scope["decode"]
-        return decoder
+        return self._scope["decode"]
+
+    @property
+    def _counter(self) -> str:
+        """The last parameter of what counts its elements."""
+        return ", done" if self._pace is _Pace.SLICED else ""
+
+    def _begin_count(self) -> None:
+        if self._pace is _Pace.LIMITED:
+            self._source.line(f"left = {runtime.MAX_ELEMENTS_AT_ONCE}")
+        elif self._pace is _Pace.SLICED:
+            # Whatever it has in it, it is a generator.
+            self._source.line("if done[0] < 0: yield")
+
+    def _count_elements(self, count: str) -> None:
+        """Before so many elements are decoded."""
+        if self._pace is _Pace.LIMITED:
+            self._source.line(f"left -= {count}")
+            with self._source.block("if left < 0:"):
+                self._source.line("refuse_many()")
+
+    def _pause(self) -> None:
+        """Between two elements."""
+        if self._pace is _Pace.SLICED:
+            self._source.line("done[0] += 1")
+            # Not at certain numbers: elements of inner arrays count too, and could pass over all of them.
+            with self._source.block("if done[0] >= done[1]:"):
+                self._source.line(f"done[1] = done[0] + {runtime.SLICE}")
+                self._source.line("yield")
 
     def _execute(self) -> None:
         where = f"<decode {self._cls.__name__} v{self._version}>"
@@ -91,7 +144,10 @@ class _Compiler:
             self._take("B", 1, count)
             self._flush()
             with self._source.block(f"if {count}:"):
-                emit(f"pos = {tags}({target}, data, pos, end, {count})")
+                if self._pace is _Pace.SLICED:
+                    emit(f"pos = yield from {tags}({target}, data, pos, end, {count}, done)")
+                else:
+                    emit(f"pos = {tags}({target}, data, pos, end, {count})")
 
     def _default(self, spec: FieldSpec) -> str:
         if spec.default_factory is list:
@@ -176,12 +232,14 @@ class _Compiler:
         with self._source.block("else:"):
             with self._source.block(f"if {count} * {self._least_element_size(spec)} > end - pos:"):
                 emit(f"refuse_length({spec.name!r})")
+            self._count_elements(count)
             if spec.wire in FIXED:
                 self._numbers(spec, count, target)
                 return
             items = self._source.name("a")
             emit(f"{items} = []")
             with self._source.block(f"for _ in range({count}):"):
+                self._pause()
                 element = self._source.name("e")
                 if spec.struct is not None:
                     self._struct(spec.struct, element)
@@ -197,8 +255,14 @@ class _Compiler:
         unpackers = self._source.constant("unpackers", runtime.short_unpackers(letter))
         with self._source.block(f"if {count} < {runtime.SHORT_ARRAY}:"):
             emit(f"{target} = list({unpackers}[{count}](data, pos))")
+            if self._pace is _Pace.SLICED:
+                emit(f"done[0] += {count}")
         with self._source.block("else:"):
-            emit(f"{target} = list(read_long_array({letter!r}, data, pos, {count}))")
+            if self._pace is _Pace.SLICED:
+                size = SIZES[spec.wire]
+                emit(f"{target} = yield from read_numbers_in_slices({letter!r}, {size}, data, pos, {count}, done)")
+            else:
+                emit(f"{target} = list(read_long_array({letter!r}, data, pos, {count}))")
         emit(f"pos += {count} * {SIZES[spec.wire]}")
 
     def _least_element_size(self, spec: FieldSpec) -> int:
@@ -231,11 +295,16 @@ class _Compiler:
         self._source, self._pending = Source(self._scope), []
         name = self._source.name("tags")
         emit = self._source.line
-        with self._source.block(f"def {name}(m, data, pos, end, count):"):
+        with self._source.block(f"def {name}(m, data, pos, end, count{self._counter}):"):
+            self._begin_count()
             with self._source.block("if count > 127:"):
                 emit("count, pos = read_long_uvarint(data, pos, count)")
+            if self._pace is _Pace.LIMITED:
+                with self._source.block(f"if count > {runtime.MAX_TAGS_AT_ONCE}:"):
+                    emit("refuse_many()")
             emit("limit = end")
             with self._source.block("for _ in range(count):"):
+                self._pause()
                 emit("tag, pos = read_uvarint(data, pos)")
                 emit("size, pos = read_uvarint(data, pos)")
                 emit("end = pos + size")

@@ -1,6 +1,6 @@
 """Compiles a declared message and a version into one flat function from an object to pieces of bytes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from struct import Struct as Packed
 from typing import Any
 
@@ -15,15 +15,26 @@ Encoder = Callable[[Any, Callable[[Any], object]], None]
 """(message, write): calls `write` with each piece in order."""
 
 
+SlicedEncoder = Callable[[Any, Callable[[Any], object]], Generator[None, None, None]]
+"""The same with pauses."""
+
+
 def compile_encoder(cls: type[Message], version: int) -> Encoder:
-    return _Compiler(cls, version).compile()
+    encoder: Encoder = _Compiler(cls, version, is_sliced=False).compile()
+    return encoder
+
+
+def compile_sliced_encoder(cls: type[Message], version: int) -> SlicedEncoder:
+    encoder: SlicedEncoder = _Compiler(cls, version, is_sliced=True).compile()
+    return encoder
 
 
 class _Compiler:
     """One compilation; `_pending` collects neighbours of fixed size that one pack will write."""
 
-    def __init__(self, cls: type[Message], version: int) -> None:
+    def __init__(self, cls: type[Message], version: int, *, is_sliced: bool) -> None:
         self._cls = cls
+        self._is_sliced = is_sliced
         self._version = version
         self._is_flexible = version >= cls.flexible_since
         self._scope: dict[str, Any] = {
@@ -36,13 +47,16 @@ class _Compiler:
         self._pending: list[tuple[str, str]] = []
         self._source = Source(self._scope)
 
-    def compile(self) -> Encoder:
+    def compile(self) -> Any:
         with self._source.block("def encode(m, write):"):
+            if self._is_sliced:
+                self._source.line("done = 0")
+                # Whatever it has in it, it is a generator.
+                self._source.line("if done: yield")
             self._struct(self._cls, "m")
             self._flush()
         self._execute()
-        encoder: Encoder = self._scope["encode"]
-        return encoder
+        return self._scope["encode"]
 
     def _execute(self) -> None:
         where = f"<encode {self._cls.__name__} v{self._version}>"
@@ -179,6 +193,10 @@ class _Compiler:
         self._length(count, "i")
         element = self._source.name("e")
         with self._source.block(f"for {element} in {items}:"):
+            if self._is_sliced:
+                emit("done += 1")
+                with self._source.block(f"if not done & {runtime.SLICE_MASK}:"):
+                    emit("yield")
             if spec.struct is not None:
                 self._struct(spec.struct, element)
                 self._flush()
@@ -229,6 +247,7 @@ class _Compiler:
     def _tags_function(self, tagged: list[FieldSpec]) -> str:
         """A function for the rare struct that has tags; compiled apart so that the main path stays short."""
         outer, pending = self._source, self._pending
+        is_sliced, self._is_sliced = self._is_sliced, False
         self._source, self._pending = Source(self._scope), []
         name = self._source.name("tags")
         emit = self._source.line
@@ -238,7 +257,7 @@ class _Compiler:
                 self._tag(spec)
             emit("write_tags(write_frame, tags, m.unknown_tags)")
         self._execute()
-        self._source, self._pending = outer, pending
+        self._source, self._pending, self._is_sliced = outer, pending, is_sliced
         return name
 
     def _tag(self, spec: FieldSpec) -> None:

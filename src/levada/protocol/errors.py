@@ -9,6 +9,10 @@ class MalformedMessage(CodecError):
     """Bytes that are not the message they claim to be; the one error any decoder raises."""
 
 
+class TooManyElements(CodecError):
+    """More elements than are decoded in one go, or at all."""
+
+
 class CannotEncode(CodecError):
     """A value that the wanted version has no way to carry."""
 

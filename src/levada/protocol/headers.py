@@ -9,6 +9,9 @@ from levada.protocol.api import ApiKey, request_class, response_class
 from levada.protocol.errors import MalformedMessage
 from levada.protocol.runtime import read_uvarint
 
+MAX_HEADER_TAGS = 1_000
+"""Clients send one or two; to go past millions of them would hold the event loop."""
+
 _FIXED_PART = Packed(">hhih")
 
 
@@ -43,6 +46,8 @@ def skip_tags(frame: Buffer, position: int) -> int:
     """The position after a tag buffer that nobody here reads."""
     try:
         count, position = read_uvarint(frame, position)
+        if count > MAX_HEADER_TAGS:
+            raise MalformedMessage(f"a header with {count} tags")
         for _ in range(count):
             _, position = read_uvarint(frame, position)
             size, position = read_uvarint(frame, position)

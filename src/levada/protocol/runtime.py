@@ -1,12 +1,12 @@
 """What generated code calls: varints, packers by length, and the slow sides of fast paths."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from functools import cache
 from struct import Struct
 from typing import NoReturn
 
 from levada.model.buffers import Buffer
-from levada.protocol.errors import CannotEncode, MalformedMessage
+from levada.protocol.errors import CannotEncode, MalformedMessage, TooManyElements
 
 SMALL = tuple(bytes((value,)) for value in range(128))
 """Unsigned varints of one byte."""
@@ -16,6 +16,16 @@ _THREE_BYTES = Struct("BBB").pack
 
 SHORT_ARRAY = 16
 """Arrays of numbers below this length have a packer made beforehand."""
+
+
+MAX_ELEMENTS_AT_ONCE = 1_000
+"""Of all arrays of a message together: so many are decoded, handled and encoded in one turn of an event loop."""
+MAX_TAGS_AT_ONCE = 16
+"""Of one struct; there may be as many structs as elements."""
+SLICE = 512
+"""What works in slices pauses when it has been through so many elements more."""
+SLICE_MASK = SLICE - 1
+NUMBERS_PER_SLICE = 50_000
 
 
 def uvarint(value: int) -> bytes:
@@ -89,6 +99,27 @@ def read_long_array(letter: str, data: Buffer, position: int, count: int) -> tup
         data, position
     )
     return unpacked
+
+
+def new_count() -> list[int]:
+    """What a sliced decoder counts with: the elements so far, and how many there are at the next pause."""
+    return [0, SLICE]
+
+
+def read_numbers_in_slices(
+    letter: str, size: int, data: Buffer, position: int, count: int, done: list[int]
+) -> Generator[None, None, list[int]]:
+    numbers: list[int] = []
+    for start in range(0, count, NUMBERS_PER_SLICE):
+        part = min(count - start, NUMBERS_PER_SLICE)
+        numbers += read_long_array(letter, data, position + start * size, part)
+        done[0] += part
+        yield
+    return numbers
+
+
+def refuse_many() -> NoReturn:
+    raise TooManyElements(f"more than {MAX_ELEMENTS_AT_ONCE} elements")
 
 
 def refuse_null(field: str) -> NoReturn:

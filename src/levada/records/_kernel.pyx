@@ -10,6 +10,7 @@ from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyOb
 from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndSize, PyByteArray_Resize
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.list cimport PyList_New, PyList_SET_ITEM
+from cpython.mem cimport PyMem_RawFree, PyMem_RawMalloc
 from cpython.ref cimport Py_INCREF, Py_XDECREF, PyObject
 from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE, PyTuple_New, PyTuple_SET_ITEM
 from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -66,61 +67,71 @@ cdef tuple no_headers = ()
 # The first guess at a record's encoded size; the buffer doubles where it falls short.
 cdef Py_ssize_t guessed_record_size = 128
 
+# A section of so many bytes is read without the interpreter lock: that can take milliseconds. To get the lock back from
+# a thread that computes takes as long, so that smaller ones are read with it.
+cdef Py_ssize_t released_from = 1 << 20
+
 cdef struct Output:
     PyObject* holder
     uint8_t* at
     uint8_t* end
 
+cdef struct Scanned:
+    int32_t first
+    int32_t last
+    bint is_consecutive
+    int64_t min_timestamp
+    int64_t max_timestamp
+    Py_ssize_t max_index
+    Py_ssize_t null_keys
 
-def scan(body, Py_ssize_t count, bint list_null_keys=False):
+cdef struct Bounds:
+    int64_t base_timestamp
+    int64_t earliest_ms
+    int64_t latest_ms
+    bint needs_keys
+
+cdef struct Unfit:
+    Py_ssize_t index
+    int64_t timestamp_ms
+    bint is_by_time
+
+cdef struct Since:
+    int64_t base_offset
+    int64_t base_timestamp
+    bint is_stamped
+    int64_t timestamp_ms
+    int64_t from_offset
+    int64_t found_offset
+    int64_t found_ms
+
+
+def scan(body, Py_ssize_t count):
     """Check the structure of every record of an uncompressed section, and sum up what a broker asks of it."""
     cdef Py_buffer view
-    cdef Parsed record
-    cdef const uint8_t* at
-    cdef const uint8_t* end
-    cdef int32_t first = 0
-    cdef bint is_consecutive = True
-    cdef int64_t min_timestamp = 0, max_timestamp = 0
-    cdef Py_ssize_t index, max_index = -1, null_keys = 0
-    cdef list null_key_indexes = []
+    cdef Scanned found
+    cdef const uint8_t* start
     PyObject_GetBuffer(body, &view, PyBUF_SIMPLE)
     try:
-        check_count(count, view.len)
-        at = <const uint8_t*>view.buf
-        end = at + view.len
-        record.offset_delta = -1
-        for index in range(count):
-            at = next_record(at, end, index, &record)
-            if index == 0:
-                first = record.offset_delta
-            if record.offset_delta != index:
-                is_consecutive = False
-            if record.timestamp_delta > max_timestamp or max_index < 0:
-                max_timestamp = record.timestamp_delta
-                max_index = index
-            if record.timestamp_delta < min_timestamp or index == 0:
-                min_timestamp = record.timestamp_delta
-            if record.key.size < 0:
-                null_keys += 1
-                if list_null_keys:
-                    null_key_indexes.append(index)
-            if record.header_count:
-                check_headers(&record, index)
-        check_end(at, end)
+        start = <const uint8_t*>view.buf
+        if view.len < released_from:
+            scan_records(start, start + view.len, count, &found)
+        else:
+            with nogil:
+                scan_records(start, start + view.len, count, &found)
     finally:
         PyBuffer_Release(&view)
     return new_row(
         scan_type,
         (
             count,
-            first,
-            record.offset_delta,
-            is_consecutive,
-            min_timestamp,
-            max_timestamp,
-            max_index,
-            null_keys,
-            null_key_indexes,
+            found.first,
+            found.last,
+            found.is_consecutive,
+            found.min_timestamp,
+            found.max_timestamp,
+            found.max_index,
+            found.null_keys,
         ),
     )
 
@@ -153,29 +164,65 @@ def find_unfit(
     The body is one that `scan` has passed.
     """
     cdef Py_buffer view
-    cdef Parsed record
-    cdef const uint8_t* at
-    cdef const uint8_t* end
-    cdef Py_ssize_t index
-    cdef int64_t timestamp_ms
-    cdef list unfit = []
+    cdef const uint8_t* start
+    cdef Py_ssize_t found = 0, index
+    cdef Bounds bounds = Bounds(base_timestamp, earliest_ms, latest_ms, needs_keys)
+    cdef Unfit* unfit
     PyObject_GetBuffer(body, &view, PyBUF_SIMPLE)
     try:
         check_count(count, view.len)
-        at = <const uint8_t*>view.buf
-        end = at + view.len
-        for index in range(count):
-            at = next_record(at, end, index, &record)
-            timestamp_ms = add(base_timestamp, record.timestamp_delta)
-            if needs_keys and record.key.size < 0:
-                unfit.append((index, None))
-            elif timestamp_ms != no_timestamp and not earliest_ms <= timestamp_ms <= latest_ms:
-                unfit.append((index, timestamp_ms))
-            if len(unfit) >= limit:
-                break
+        limit = min(limit, count)
+        unfit = <Unfit*>PyMem_RawMalloc(limit * sizeof(Unfit))
+        if unfit == NULL:
+            raise MemoryError
+        try:
+            start = <const uint8_t*>view.buf
+            if view.len < released_from:
+                found = list_unfit(start, start + view.len, count, &bounds, unfit, limit)
+            else:
+                with nogil:
+                    found = list_unfit(start, start + view.len, count, &bounds, unfit, limit)
+            return [
+                (unfit[index].index, unfit[index].timestamp_ms if unfit[index].is_by_time else None)
+                for index in range(found)
+            ]
+        finally:
+            PyMem_RawFree(unfit)
     finally:
         PyBuffer_Release(&view)
-    return unfit
+
+
+def find_since(
+    body,
+    Py_ssize_t count,
+    int64_t base_offset,
+    int64_t base_timestamp,
+    log_append_timestamp,
+    int64_t timestamp_ms,
+    int64_t from_offset,
+):
+    """Offset and timestamp of the first record from an offset on that is not older; None if there is none."""
+    cdef Py_buffer view
+    cdef const uint8_t* start
+    cdef Since since
+    cdef bint is_found
+    since.base_offset = base_offset
+    since.base_timestamp = base_timestamp
+    since.is_stamped = log_append_timestamp is not None
+    since.found_ms = log_append_timestamp if since.is_stamped else 0
+    since.timestamp_ms = timestamp_ms
+    since.from_offset = from_offset
+    PyObject_GetBuffer(body, &view, PyBUF_SIMPLE)
+    try:
+        start = <const uint8_t*>view.buf
+        if view.len < released_from:
+            is_found = search_since(start, start + view.len, count, &since)
+        else:
+            with nogil:
+                is_found = search_since(start, start + view.len, count, &since)
+    finally:
+        PyBuffer_Release(&view)
+    return (since.found_offset, since.found_ms) if is_found else None
 
 
 def plain_batch(data):
@@ -420,7 +467,7 @@ def data_of_runs(runs, allocate=unfilled):
 
 cdef inline const uint8_t* next_record(
     const uint8_t* at, const uint8_t* end, Py_ssize_t index, Parsed* record
-) except NULL:
+) except NULL nogil:
     """Parse the record at a position, all but the inside of its headers, and return the position after it."""
     cdef const char* fault = parse(at, end, record)
     if fault != NULL:
@@ -430,7 +477,7 @@ cdef inline const uint8_t* next_record(
 
 cdef inline const uint8_t* next_header(
     const uint8_t* at, const uint8_t* end, Py_ssize_t index, Field* name, Field* value
-) except NULL:
+) except NULL nogil:
     at = read_field(at, end, name)
     if at == NULL or name.size < 0:
         refuse(index, "bad header key")
@@ -438,6 +485,31 @@ cdef inline const uint8_t* next_header(
     if at == NULL:
         refuse(index, "header value beyond the end of the record")
     return at
+
+
+cdef int scan_records(const uint8_t* at, const uint8_t* end, Py_ssize_t count, Scanned* found) except -1 nogil:
+    cdef Parsed record
+    cdef Py_ssize_t index
+    found[0] = Scanned(0, -1, True, 0, 0, -1, 0)
+    check_count(count, end - at)
+    for index in range(count):
+        at = next_record(at, end, index, &record)
+        if index == 0:
+            found.first = record.offset_delta
+            found.min_timestamp = record.timestamp_delta
+        found.last = record.offset_delta
+        if record.offset_delta != index:
+            found.is_consecutive = False
+        if record.timestamp_delta > found.max_timestamp or found.max_index < 0:
+            found.max_timestamp = record.timestamp_delta
+            found.max_index = index
+        if record.timestamp_delta < found.min_timestamp:
+            found.min_timestamp = record.timestamp_delta
+        if record.key.size < 0:
+            found.null_keys += 1
+        if record.header_count:
+            check_headers(&record, index)
+    return check_end(at, end)
 
 
 cdef int scan_timestamps(
@@ -461,19 +533,55 @@ cdef int scan_timestamps(
     return check_end(at, end)
 
 
-cdef int check_count(Py_ssize_t count, Py_ssize_t size) except -1:
+cdef Py_ssize_t list_unfit(
+    const uint8_t* at, const uint8_t* end, Py_ssize_t count, Bounds* bounds, Unfit* unfit, Py_ssize_t limit
+) except -1 nogil:
+    """Write down the records that do not keep to bounds, and say how many there are, up to a limit."""
+    cdef Parsed record
+    cdef Py_ssize_t index, found = 0
+    cdef int64_t timestamp_ms
+    for index in range(count):
+        if found >= limit:
+            break
+        at = next_record(at, end, index, &record)
+        timestamp_ms = add(bounds.base_timestamp, record.timestamp_delta)
+        if bounds.needs_keys and record.key.size < 0:
+            unfit[found] = Unfit(index, timestamp_ms, False)
+            found += 1
+        elif timestamp_ms != no_timestamp and not bounds.earliest_ms <= timestamp_ms <= bounds.latest_ms:
+            unfit[found] = Unfit(index, timestamp_ms, True)
+            found += 1
+    return found
+
+
+cdef int search_since(const uint8_t* at, const uint8_t* end, Py_ssize_t count, Since* since) except -1 nogil:
+    """Whether there is such a record."""
+    cdef Parsed record
+    cdef Py_ssize_t index
+    check_count(count, end - at)
+    for index in range(count):
+        at = next_record(at, end, index, &record)
+        since.found_offset = add(since.base_offset, record.offset_delta)
+        if not since.is_stamped:
+            since.found_ms = add(since.base_timestamp, record.timestamp_delta)
+        if since.found_ms >= since.timestamp_ms and since.found_offset >= since.from_offset:
+            return True
+    return False
+
+
+cdef inline int check_count(Py_ssize_t count, Py_ssize_t size) except -1 nogil:
     if count < 0 or count > size // smallest_record:
-        raise CorruptBatch(f"{size} bytes cannot hold {count} records")
+        refuse_count(count, size)
     return 0
 
 
-cdef int check_end(const uint8_t* at, const uint8_t* end) except -1:
+cdef inline int check_end(const uint8_t* at, const uint8_t* end) except -1 nogil:
     if at != end:
-        raise CorruptBatch(f"{end - at} bytes after the last record")
+        refuse_end(end - at)
     return 0
 
 
-cdef int check_headers(Parsed* record, Py_ssize_t index) except -1:
+cdef int check_headers(Parsed* record, Py_ssize_t index) except -1 nogil:
     cdef const uint8_t* at = record.headers
     cdef Field name, value
     for _ in range(record.header_count):
@@ -481,7 +589,7 @@ cdef int check_headers(Parsed* record, Py_ssize_t index) except -1:
     return check_headers_end(at, record, index)
 
 
-cdef int check_headers_end(const uint8_t* at, Parsed* record, Py_ssize_t index) except -1:
+cdef int check_headers_end(const uint8_t* at, Parsed* record, Py_ssize_t index) except -1 nogil:
     if at != record.end:
         refuse(index, "its fields do not add up to its length")
     return 0
@@ -500,8 +608,16 @@ cdef str decode_name(Field* name):
     return PyUnicode_DecodeUTF8(<const char*>name.data, name.size, "replace")
 
 
-cdef int refuse(Py_ssize_t index, const char* reason) except -1:
+cdef int refuse(Py_ssize_t index, const char* reason) except -1 with gil:
     raise CorruptBatch(f"record {index}: {reason.decode('ascii')}")
+
+
+cdef int refuse_count(Py_ssize_t count, Py_ssize_t size) except -1 with gil:
+    raise CorruptBatch(f"{size} bytes cannot hold {count} records")
+
+
+cdef int refuse_end(Py_ssize_t left) except -1 with gil:
+    raise CorruptBatch(f"{left} bytes after the last record")
 
 
 # Records as objects

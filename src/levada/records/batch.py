@@ -8,7 +8,7 @@ from levada.model.buffers import Buffer
 from levada.records.checksum import crc32c
 from levada.records.compression import MAX_DECOMPRESSED_BYTES, Codec, codec_of, compress, decompress
 from levada.records.errors import CorruptBatch, InvalidRecord
-from levada.records.kernel import decode, decode_for_consumer
+from levada.records.kernel import decode, decode_for_consumer, find_since
 from levada.records.record import (
     BATCH_HEADER,
     BATCH_HEADER_SIZE,
@@ -187,6 +187,20 @@ class BatchView:
             self.base_offset,
             self.base_timestamp,
             self.log_append_timestamp,
+        )
+
+    def first_since(
+        self, timestamp_ms: int, from_offset: int, max_size: int = MAX_DECOMPRESSED_BYTES
+    ) -> tuple[int, int] | None:
+        """Offset and timestamp of the first record from an offset on that is not older; None if there is none."""
+        return find_since(
+            self.uncompressed_body(max_size),
+            self.record_count,
+            self.base_offset,
+            self.base_timestamp,
+            self.log_append_timestamp,
+            timestamp_ms,
+            from_offset,
         )
 
     def consumer_records(

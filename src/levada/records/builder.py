@@ -23,7 +23,7 @@ from levada.records.checksum import crc32c
 from levada.records.compression import Codec, compress
 from levada.records.errors import InvalidRecord
 from levada.records.kernel import encode
-from levada.records.record import NO_TIMESTAMP, Record, RecordInput
+from levada.records.record import NO_TIMESTAMP, HeaderInput, Record, RecordInput
 
 NO_EPOCH = -1
 
@@ -131,13 +131,14 @@ def end_transaction_marker(
     timestamp_ms: int,
     base_offset: int = 0,
     partition_leader_epoch: int = NO_EPOCH,
+    headers: Sequence[HeaderInput] = (),
 ) -> bytes:
-    """The control batch that ends a producer's transaction on a partition: ABORT or COMMIT."""
+    """The control batch that ends a producer's transaction on a partition: ABORT or COMMIT; Apache gives no headers."""
     assert control_type in (ControlType.ABORT, ControlType.COMMIT)
     key = _CONTROL_KEY.pack(0, control_type)
     value = _MARKER_VALUE.pack(0, coordinator_epoch)
     return build_batch(
-        [(timestamp_ms, key, value, ())],
+        [(timestamp_ms, key, value, headers)],
         base_offset=base_offset,
         producer_id=producer_id,
         producer_epoch=producer_epoch,

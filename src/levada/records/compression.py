@@ -9,6 +9,7 @@ import cramjam
 
 from levada.model.buffers import Buffer
 from levada.records.errors import CorruptBatch, DecompressedTooLarge, UnsupportedCompression
+from levada.records.kernel import unfilled
 
 # What a reader allows a batch to grow to where nothing else bounds it: far above Kafka's default batch of 1 MiB.
 MAX_DECOMPRESSED_BYTES: Final = 128 << 20
@@ -68,7 +69,8 @@ def _decompress_stream(decompress_into: Callable[[Buffer, bytearray], int], data
     """
     capacity = min(max_size, max(_FIRST_OUTPUT, 8 * len(data)))
     while True:
-        output = bytearray(capacity)
+        # Zeros that are overwritten take as long as decompressing, and are written with the interpreter lock held.
+        output = unfilled(capacity)
         try:
             size = decompress_into(data, output)
         except cramjam.DecompressionError as error:
@@ -108,7 +110,7 @@ def _decompress_snappy(data: Buffer, max_size: int) -> Buffer:
     sizes = [_snappy_size(block) for block in blocks]
     if sum(sizes) > max_size:
         raise DecompressedTooLarge(f"compressed records hold {sum(sizes)} bytes where {max_size} are allowed")
-    output = bytearray(sum(sizes))
+    output = unfilled(sum(sizes))
     start = 0
     with memoryview(output) as target:
         for block, size in zip(blocks, sizes):

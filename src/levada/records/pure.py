@@ -53,14 +53,14 @@ _SMALL_VARINTS = tuple(encode_varint(value) for value in range(1024))
 _new_record = partial(tuple.__new__, Record)
 
 
-def scan(body: Buffer, count: int, list_null_keys: bool = False) -> Scan:
+def scan(body: Buffer, count: int) -> Scan:
     """Check the structure of every record of an uncompressed section, and sum up what a broker asks of it."""
     first = last = 0
     is_consecutive = True
     min_timestamp = _MAX_INT64
     max_timestamp = _MIN_INT64
     max_index = -1
-    null_keys: list[int] = []
+    null_keys = 0
     for index, (offset_delta, timestamp_delta, key, _, _) in enumerate(rows(body, count, 0, 0)):
         if index == 0:
             first = offset_delta
@@ -71,12 +71,10 @@ def scan(body: Buffer, count: int, list_null_keys: bool = False) -> Scan:
             max_timestamp = timestamp_delta
             max_index = index
         min_timestamp = min(min_timestamp, timestamp_delta)
-        if key is None:
-            null_keys.append(index)
+        null_keys += key is None
     if not count:
-        return Scan(0, 0, -1, True, 0, 0, -1, 0, [])
-    listed = null_keys if list_null_keys else []
-    return Scan(count, first, last, is_consecutive, min_timestamp, max_timestamp, max_index, len(null_keys), listed)
+        return Scan(0, 0, -1, True, 0, 0, -1, 0)
+    return Scan(count, first, last, is_consecutive, min_timestamp, max_timestamp, max_index, null_keys)
 
 
 def timestamp_range(buffer: Buffer, start: int, count: int) -> tuple[int, int]:
@@ -101,6 +99,23 @@ def find_unfit(
         if len(unfit) >= limit:
             break
     return unfit
+
+
+def find_since(
+    body: Buffer,
+    count: int,
+    base_offset: int,
+    base_timestamp: int,
+    log_append_timestamp: int | None,
+    timestamp_ms: int,
+    from_offset: int,
+) -> tuple[int, int] | None:
+    """Offset and timestamp of the first record from an offset on that is not older; None if there is none."""
+    for offset, created_ms, *_ in rows(body, count, base_offset, base_timestamp):
+        found_ms = created_ms if log_append_timestamp is None else log_append_timestamp
+        if found_ms >= timestamp_ms and offset >= from_offset:
+            return offset, found_ms
+    return None
 
 
 def plain_batch(data: Buffer) -> tuple[int, int, int, int] | None:

@@ -67,8 +67,6 @@ class Scan(NamedTuple):
     max_timestamp_index: int
     """Index of the first record with the largest timestamp; -1 if there are no records."""
     null_key_count: int
-    null_key_indexes: list[int]
-    """Filled only if asked for: a topic without keys would pay for a list nobody reads."""
 
 
 class Sifted(NamedTuple):

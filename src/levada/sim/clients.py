@@ -83,6 +83,10 @@ class IdempotentProducer:
         while True:
             if self.producer_id < 0:
                 await self._begin()
+            if self.producer_id < 0:
+                # Without an id it would be no idempotent producer.
+                await asyncio.sleep(RETRY_SECONDS)
+                continue
             code, base_offset = await self._produce(values)
             if code == NONE:
                 for number, value in enumerate(values):

@@ -45,6 +45,8 @@ class ConsumerMember(GroupMember):
         """Since when it may be that it must give something up, and has not said that it has."""
         self._released: dict[tuple[Partition, int], None] = {}
         """Partitions and epochs of delayed commits that it has given up since, as the coordinator knows."""
+        self._out_at_s = 0.0
+        """When it was told last that it is no member."""
 
     @property
     def is_steady(self) -> bool:
@@ -96,6 +98,10 @@ class ConsumerMember(GroupMember):
             return
         if request.member_epoch != JOINING:
             self.hear(sent_s, "a heartbeat")
+        elif self.plan.instance_id is not None or self.books.broker_since_s > self._out_at_s:
+            # It may have what a static member left for a while, whose partitions count from epoch 0, as in Kafka; or
+            # a crash took the record of its end, and it has back what it had. Its old commits may count again.
+            self.forget_delayed()
         if reply.member_epoch < request.member_epoch:
             raise CheckFailed(f"{self.plan.name} went back from epoch {request.member_epoch} to {reply.member_epoch}")
         self.epoch = reply.member_epoch
@@ -168,6 +174,7 @@ class ConsumerMember(GroupMember):
         self.check_exclusion(code, sent_s)
         if code == ErrorCode.UNKNOWN_MEMBER_ID:
             self._released |= dict.fromkeys(self.delayed())
+            self._out_at_s = self.now_s()
             self._drop_out()
         elif code in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND):
             # It may have back what it had, itself or from who came after it, and its old commits may count again.

@@ -10,9 +10,9 @@ from typing import Final
 from levada.model.buffers import Buffer
 from levada.sim.filesystem import Directory, FileSystem
 from levada.sim.incarnation import Incarnation
-from levada.sim.pages import Pages
+from levada.sim.pages import Image, Pages
 from levada.sim.trace import NANOSECONDS_PER_MS, Trace
-from levada.world.disk import File
+from levada.world.disk import File, SyncFailed, is_out_of_files
 
 EPOCH_MS: Final = 1_700_000_000_000
 UNLIMITED_BYTES: Final = 1 << 40
@@ -71,7 +71,7 @@ class SimDisk:
         self.file_system.remove_tree(path)
 
     def sync_directory(self, path: str) -> None:
-        self.operate("sync_directory", path)
+        self.sync("sync_directory", path)
         self.file_system.commit(self.file_system.pending(self.file_system.find_directory(path)))
 
     def lock(self, path: str) -> "SimLock":
@@ -89,6 +89,16 @@ class SimDisk:
         self.incarnation.check()
         self._trace.note(f"{self.incarnation} {operation} {path}{detail}", data)
         self.file_system.faults.check(operation, path)
+
+    def sync(self, operation: str, path: str, detail: str = "") -> None:
+        """The same for what tells whether the device has something."""
+        try:
+            self.operate(operation, path, detail)
+        except OSError as error:
+            if operation == "sync_directory" and is_out_of_files(error):
+                # Unlike a file, it has to be opened for it.
+                raise
+            raise SyncFailed(error.errno, error.strerror, path) from error
 
     def now_ms(self) -> int:
         return EPOCH_MS + self._trace.now_ns() // NANOSECONDS_PER_MS
@@ -155,7 +165,7 @@ class SimFile:
     def sync(self) -> None:
         self._check_open()
         try:
-            self._disk.operate("sync", self._path, f" {len(self.pages.data)}")
+            self._disk.sync("sync", self._path, f" {len(self.pages.data)}")
         except OSError:
             self.pages.fail_sync(self.pages.begin_sync())
             raise
@@ -198,11 +208,14 @@ class SimAsyncDisk:
 
     async def sync(self, file: File) -> None:
         pages = self._pages(file)
-        size = len(pages.data)
-        image = pages.begin_sync()
+        # As the real one: a device goes on with what it was told, though the caller be cancelled.
+        syncing = self._sync(file.path, pages, len(pages.data), pages.begin_sync())
+        await asyncio.shield(asyncio.get_running_loop().create_task(syncing))
+
+    async def _sync(self, path: str, pages: Pages, size: int, image: Image) -> None:
         try:
             await self._delay(SYNC_DELAY_US)
-            self._disk.operate("sync", file.path, f" {size}")
+            self._disk.sync("sync", path, f" {size}")
         except OSError:
             pages.fail_sync(image)
             raise
@@ -216,7 +229,7 @@ class SimAsyncDisk:
         directory: Directory = self._disk.file_system.find_directory(path)
         covered = self._disk.file_system.pending(directory)
         await self._delay(SYNC_DELAY_US)
-        self._disk.operate("sync_directory", path)
+        self._disk.sync("sync_directory", path)
         self._disk.file_system.commit(covered)
 
     async def remove(self, path: str) -> None:

@@ -230,7 +230,7 @@ class _Scenario:
         self._changing = self._simulation.spawn(ADMIN, change_topics(self._admin, self._chance))
 
     def _disturb_disk(self) -> None:
-        if (BROKER, PORT) not in self._simulation.network.listeners:
+        if not self._simulation.network.is_served(BROKER, PORT):
             # A node that cannot write may refuse to start.
             return
         file_system = self._simulation.machine(BROKER).file_system

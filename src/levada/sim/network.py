@@ -165,13 +165,17 @@ class SimNetwork:
         self.trace.note(f"listen {owner} {port}")
         return listener
 
+    def is_served(self, host: str, port: int) -> bool:
+        """Whether connections are accepted there: a node binds its port early, and accepts when it has started."""
+        return self._served(host, port) is not None
+
     async def connect(self, client: Incarnation, host: str, port: int, factory: ConnectionFactory) -> asyncio.Transport:
         target = client.host if host in LOOPBACK else host
         there, back = self.link(client.host, target), self.link(target, client.host)
         await self._reach(target, there, back)
         await asyncio.sleep(there.latency_ns() / 1e9)
-        listener = self.listeners.get((target, port))
-        if listener is None or not listener.is_started or (listener.loopback_only and target != client.host):
+        listener = self._served(target, port)
+        if listener is None or (listener.loopback_only and target != client.host):
             await asyncio.sleep(back.latency_ns() / 1e9)
             raise ConnectionRefusedError(errno.ECONNREFUSED, f"{os.strerror(errno.ECONNREFUSED)}: {host}:{port}")
         here = self._make_pair(client, listener, there, back)
@@ -190,6 +194,10 @@ class SimNetwork:
         if transport.peer.lost and transport.lost:
             self._transports.pop(transport, None)
             self._transports.pop(transport.peer, None)
+
+    def _served(self, host: str, port: int) -> SimListener | None:
+        listener = self.listeners.get((host, port))
+        return listener if listener is not None and listener.is_started else None
 
     async def _reach(self, target: str, there: Link, back: Link) -> None:
         for wait_s in SYN_RETRIES_S:

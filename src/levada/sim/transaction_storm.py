@@ -212,7 +212,7 @@ class _Scenario:
         self._simulation.network.link(BROKER, host).latency_us = LATENCY_US
 
     def _disturb_disk(self) -> None:
-        if (BROKER, PORT) not in self._simulation.network.listeners:
+        if not self._simulation.network.is_served(BROKER, PORT):
             # A node that cannot write may refuse to start.
             return
         self._is_hurt = True

@@ -1,12 +1,16 @@
 """The options of the data source, as Spark hands them over: names without case, values as text."""
 
 from collections.abc import Collection, Mapping
-from difflib import get_close_matches
+
+from levada.model.near_names import nearest
 
 PREFIX = "kafka."
 """Options that begin so go to our clients, by Kafka's names without it."""
 
 BOOTSTRAP = "kafka.bootstrap.servers"
+API_TIMEOUT = "default.api.timeout.ms"
+PATIENCE_MS = "60000"
+"""Kafka's default, but chosen: each task makes clients of its own, and a broker that restarts must not fail them."""
 TRUTH = {"true": True, "false": False}
 
 
@@ -36,8 +40,9 @@ def refuse_unknown(options: Mapping[str, str], known: Collection[str]) -> None:
         lower = name.lower()
         if lower.startswith(PREFIX) or lower in by_lower_case:
             continue
-        nearest = get_close_matches(lower, by_lower_case, n=1, cutoff=0.0)[0]
-        raise OptionError(f"unknown option {name!r}; the nearest known one is {by_lower_case[nearest]!r}")
+        near = nearest(lower, by_lower_case)
+        advice = "" if near is None else f"; did you mean {by_lower_case[near]}?"
+        raise OptionError(f"unknown option {name!r}{advice}")
 
 
 def flag(options: Mapping[str, str], name: str, default: bool) -> bool:

@@ -6,14 +6,9 @@ from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
+from levada.spark.defaults import BOOTSTRAP_SETTING, DEFAULT_BOOTSTRAP, DEFAULT_MASTER
 from levada.spark.java import java_home
-
-BOOTSTRAP_SETTING = "spark.levada.bootstrap"
-"""Spark's own setting in which a session keeps the brokers it reads from and writes to."""
-
-DEFAULT_BOOTSTRAP = "localhost:9092"
-DEFAULT_MASTER = "local[2,4]"
-"""Two tasks at a time, each tried up to four times; plain `local[2]` never tries again."""
+from pyspark_levada import DefaultSource
 
 SETTINGS = {
     "spark.sql.python.filterPushdown.enabled": "true",
@@ -45,7 +40,10 @@ def session(
     builder = SparkSession.builder.master(master).appName(app_name)
     for name, value in {**SETTINGS, BOOTSTRAP_SETTING: bootstrap, **(settings or {})}.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    spark = builder.getOrCreate()
+    # Spark's own search for sources imports every `pyspark_*` module on the path, and finds none where one cannot be.
+    spark.dataSource.register(DefaultSource)
+    return spark
 
 
 def bootstrap_of(spark: SparkSession, given: str | None = None) -> str:

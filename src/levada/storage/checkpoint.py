@@ -1,6 +1,7 @@
 """Small text files that are replaced whole or not at all."""
 
 from collections.abc import Mapping
+from errno import ENOSPC
 
 from levada.storage.formats import CorruptFile
 from levada.world.disk import Disk
@@ -16,7 +17,7 @@ def write_atomically(disk: Disk, directory: str, name: str, text: str, *, durabl
     try:
         data = text.encode()
         if file.append([data]) != len(data):
-            raise OSError(f"{temporary}: the disk took only a part of {len(data)} bytes")
+            raise OSError(ENOSPC, f"the disk took only a part of {len(data)} bytes", temporary)
         if durable:
             file.sync()
     finally:

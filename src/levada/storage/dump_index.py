@@ -30,6 +30,11 @@ class OffsetIndex:
         # The zeros of a preallocated file are no entries, and would spoil the order that a search relies on.
         self._used_count = min(-(-len(data.rstrip(b"\0")) // OFFSET_ENTRY.size), self.entry_count)
 
+    @property
+    def is_blank(self) -> bool:
+        """Whether it is the index of a live segment that has no entry yet: no index has one for the first batch."""
+        return not self._used_count
+
     def entries(self) -> Iterator[tuple[int, int]]:
         """(offset, position) of each entry, up to the first that says 0 again."""
         for relative, position in _entries(OFFSET_ENTRY, self._data):
@@ -62,9 +67,9 @@ def offset_index_lines(
     """The entries; `mismatch` is told of those whose offset is not the last one of the batch they point at."""
     for offset, position in index.entries():
         batch = next(_batches_at(log, position, max_message_size), None)
-        if batch is None:
+        if batch is None and not index.is_blank:
             raise CorruptFile(f"the entry of offset {offset} points at {position}, where the log has no whole batch")
-        if batch.header.last_offset != offset:
+        if batch is not None and batch.header.last_offset != offset and not index.is_blank:
             mismatch(offset, batch.header.last_offset)
         yield f"offset: {offset} position: {position}"
 
@@ -85,6 +90,10 @@ def time_index_lines(
     previous = _NO_TIMESTAMP
     for timestamp_ms, relative in _entries(TIME_ENTRY, data):
         offset = base_offset + relative
+        if not timestamp_ms and not relative:
+            # The zeros of a live segment's file that has no entry yet.
+            yield f"timestamp: {timestamp_ms} offset: {offset}"
+            continue
         batches = _batches_at(log, index.position_before(offset), log.file.size())
         batch = next((batch for batch in batches if batch.header.last_offset >= offset), None)
         if batch is None:

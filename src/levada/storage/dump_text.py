@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterator
 
-from levada.model.config import parse_properties
+from levada.model.config import ConfigError
+from levada.model.properties import parse_properties
 from levada.storage.formats import CorruptFile
 
 
@@ -23,7 +24,10 @@ def leader_epoch_lines(text: str) -> Iterator[str]:
 
 
 def properties_lines(text: str) -> Iterator[str]:
-    properties = parse_properties(text)
+    try:
+        properties = parse_properties(text)
+    except ConfigError as error:
+        raise CorruptFile(str(error)) from None
     if not properties:
         raise CorruptFile("no property")
     return (f"{key}: {value}" for key, value in properties.items())

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from levada.model.config import ConfigError, parse_properties
+from levada.model.config import ConfigError
 from levada.model.hashes import uuid_to_text
+from levada.model.properties import parse_properties
 from levada.storage.checkpoint import read_text, write_atomically
 from levada.world.clock import Entropy
 from levada.world.disk import Disk

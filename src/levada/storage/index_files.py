@@ -1,5 +1,7 @@
 """The files of a segment's indexes: read whole, written whole, and looked at when a log is opened."""
 
+from errno import ENOSPC
+
 from levada.storage.formats import OFFSET_ENTRY, TIME_ENTRY, CorruptFile
 from levada.storage.open_files import OpenFiles
 from levada.world.disk import Disk
@@ -23,6 +25,22 @@ def write_index(disk: Disk, files: OpenFiles, path: str, data: bytes, preallocat
             raise OSError(f"{path}: the disk took only a part of {len(data)} bytes")
         if preallocate > len(data):
             file.truncate(preallocate)
+    finally:
+        file.close()
+    files.close(path)
+
+
+def extend_index(disk: Disk, files: OpenFiles, path: str, written: int, data: bytes) -> None:
+    """Put entries behind the `written` bytes that a preallocated file has of them; it keeps its size."""
+    file = disk.open(path, create=True)
+    try:
+        size = file.size()
+        file.truncate(written)
+        try:
+            if file.append([data]) != len(data):
+                raise OSError(ENOSPC, f"the disk took only a part of {len(data)} bytes", path)
+        finally:
+            file.truncate(max(size, written + len(data)))
     finally:
         file.close()
     files.close(path)

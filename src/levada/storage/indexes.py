@@ -43,9 +43,13 @@ class OffsetIndex:
     @property
     def data(self) -> bytes:
         """The content of the file, exactly sized."""
-        numbers = array(INT32, bytes(len(self._offsets) * OFFSET_ENTRY.size))
-        numbers[0::2] = self._offsets
-        numbers[1::2] = self._positions
+        return self.data_from(0)
+
+    def data_from(self, slot: int) -> bytes:
+        """What the file has from an entry on."""
+        numbers = array(INT32, bytes((len(self) - slot) * OFFSET_ENTRY.size))
+        numbers[0::2] = self._offsets[slot:]
+        numbers[1::2] = self._positions[slot:]
         _swap_to_or_from_big_endian(numbers)
         return numbers.tobytes()
 
@@ -123,6 +127,10 @@ class TimeIndex:
     def data(self) -> bytes:
         """The content of the file, exactly sized."""
         return bytes(self._data)
+
+    def data_from(self, slot: int) -> bytes:
+        """What the file has from an entry on."""
+        return bytes(self._data[slot * TIME_ENTRY.size :])
 
     @property
     def is_full(self) -> bool:

@@ -14,7 +14,7 @@ from levada.storage.producer_snapshots import ProducerSnapshots
 from levada.storage.producers import Producers
 from levada.storage.recovery import Cut, Progress, TornTail, recover_segment, sound_batches
 from levada.storage.replay import replay_producers
-from levada.storage.segment import SUFFIXES, Segment
+from levada.storage.segment import CLEANED, DELETED, INDEX_SUFFIXES, SUFFIXES, SWAP, Segment
 from levada.world.disk import Disk
 
 logger = logging.getLogger(__name__)
@@ -109,39 +109,70 @@ def settle_leftovers(disk: Disk, directory: str) -> None:
     """Finish or undo what a crash interrupted, in the order that makes every state between unambiguous."""
     names = disk.names(directory)
     for name in names:
-        if name.endswith(".deleted") and not name.endswith(".checkpoint.deleted"):
+        if name.endswith(DELETED) and not name.endswith(".checkpoint.deleted"):
             disk.remove(f"{directory}/{name}")
-    swaps = [name for name in names if name.endswith(".swap")]
-    cleaned = [name for name in names if name.endswith(".cleaned")]
-    first_cleaned = min((_base_of(name) for name in cleaned), default=None)
-    if first_cleaned is not None:
-        # An interrupted split: the old segment is still whole, and what replaces it is not.
-        for name in [name for name in swaps if _base_of(name) >= first_cleaned]:
-            disk.remove(f"{directory}/{name}")
-            swaps.remove(name)
+    swaps = [name for name in names if name.endswith(SWAP)]
+    cleaned = [name for name in names if name.endswith(CLEANED)]
+    undone = [name for name in swaps if _is_undone(disk, directory, name, names)]
+    for name in undone:
+        disk.remove(f"{directory}/{name}")
+    if undone:
+        # That they are to be undone is seen by the cleaned files.
+        disk.sync_directory(directory)
     for name in cleaned:
         disk.remove(f"{directory}/{name}")
-    _finish_swaps(disk, directory, swaps)
+    _finish_swaps(disk, directory, [name for name in swaps if name not in undone])
     for name in disk.names(directory):
-        is_index = name.endswith(SUFFIXES[1:]) and name[:20].isdigit()
+        is_index = name.endswith(INDEX_SUFFIXES) and name[:20].isdigit()
         if is_index and not disk.exists(f"{directory}/{name[:20]}.log"):
             disk.remove(f"{directory}/{name}")
 
 
+def _is_undone(disk: Disk, directory: str, swap: str, names: list[str]) -> bool:
+    """Whether a file with the ending `.swap` is of a replacement that was not complete, and the old segments are.
+
+    Files of records get that ending last here, and first in Apache; and the passes of this broker give the files that
+    they write endings of their own. So a cleaned file says something of a swap only if Apache wrote it, or if it is the
+    file of records that the swap lacks: others may be there from a pass that failed.
+    """
+    base = swap[:20]
+    if f"{base}.log{SWAP}" not in names:
+        has_cleaned = any(name.startswith(f"{base}.log.") and name.endswith(CLEANED) for name in names)
+        # If not, the records had their own name already and the indexes had not; or the swap was given up.
+        return has_cleaned or f"{base}.log" not in names or swap.removesuffix(SWAP) in names
+    cleaned = [_base_of(name) for name in names if name[20:] in {f"{suffix}{CLEANED}" for suffix in SUFFIXES}]
+    source = max((name for name in names if _is_log(name) and name[:20] <= base), default=None)
+    if source is None or min(cleaned, default=_base_of(swap) + 1) > _base_of(source):
+        return False
+    # Apache splits a segment from its end on: what was to be replaced is there if it reaches into the swap.
+    return _next_offset_of(disk, f"{directory}/{source}", _base_of(source)) > _base_of(swap)
+
+
 def _finish_swaps(disk: Disk, directory: str, swaps: list[str]) -> None:
     """The replacement of some segments was complete: what it replaces goes, then it takes its place."""
-    logs = [name for name in swaps if name.endswith(".log.swap")]
-    if logs:
-        low = min(_base_of(name) for name in logs)
-        high = max(_next_offset_of(disk, f"{directory}/{name}", _base_of(name)) for name in logs)
-        for name in disk.names(directory):
-            is_plain = name[:20].isdigit() and name[20:21] == "." and not name.endswith(".swap")
-            if is_plain and low <= _base_of(name) < high:
-                disk.remove(f"{directory}/{name}")
-        # Else a power cut could keep the new names and bring back what they stand for.
-        disk.sync_directory(directory)
-    for name in swaps:
-        disk.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix('.swap')}")
+    records = [name for name in swaps if name.endswith(f".log{SWAP}")]
+    indexes = [name for name in swaps if name not in records]
+    for swap in records:
+        for name in _replaced(disk, directory, swap):
+            disk.remove(f"{directory}/{name}")
+    # With a sync between: a power cut could keep the new names and bring back what they stand for.
+    for group in (indexes, records):
+        if swaps:
+            disk.sync_directory(directory)
+        for name in group:
+            disk.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP)}")
+
+
+def _replaced(disk: Disk, directory: str, swap: str) -> list[str]:
+    """The files of the segments that a complete one stands for."""
+    low, names = _base_of(swap), disk.names(directory)
+    high = max(_next_offset_of(disk, f"{directory}/{swap}", low), low + 1)
+    plain = [name for name in names if name[:20].isdigit() and name[20:21] == "." and not name.endswith(SWAP)]
+    own = [name for name in plain if _base_of(name) == low and name[20:] in SUFFIXES]
+    if f"{swap[:20]}.log" not in names:
+        # The old ones were retired: an index without the ending is the new one's.
+        own = [name for name in own if f"{name}{SWAP}" in names]
+    return own + [name for name in plain if low < _base_of(name) < high]
 
 
 def _next_offset_of(disk: Disk, path: str, base_offset: int) -> int:
@@ -155,6 +186,10 @@ def _next_offset_of(disk: Disk, path: str, base_offset: int) -> int:
     finally:
         file.close()
     return next_offset
+
+
+def _is_log(name: str) -> bool:
+    return len(name) == len(LOG_NAME) and name.endswith(".log") and name[:20].isdigit()
 
 
 def _base_of(name: str) -> int:
@@ -174,8 +209,7 @@ def _load_epochs(opening: Opening) -> LeaderEpochs:
 
 def _load_segments(opening: Opening, epochs: LeaderEpochs) -> list[Segment]:
     disk, directory, state = opening.disk, opening.directory, opening.state
-    logs = [name for name in disk.names(directory) if name.endswith(".log") and len(name) == len(LOG_NAME)]
-    bases = sorted(int(name[:20]) for name in logs if name[:20].isdigit())
+    bases = sorted(_base_of(name) for name in disk.names(directory) if _is_log(name))
     segments = [Segment(disk, opening.files, directory, base, opening.config) for base in bases]
     opening.first_offset = segments[0].base_offset if segments else None
     _drop_below_start(opening, segments)
@@ -195,7 +229,7 @@ def _load_segments(opening: Opening, epochs: LeaderEpochs) -> list[Segment]:
         if cut is not None:
             for each in later:
                 logger.warning("dropped segment=%s, which lies behind a cut", each.path(".log"))
-                opening.retired += each.rename(".deleted")
+                opening.retired += each.rename(DELETED)
             del segments[number + 1 :]
             break
     return _with_active(opening, segments)
@@ -206,7 +240,7 @@ def _drop_below_start(opening: Opening, segments: list[Segment]) -> None:
     count = 0
     while count + 1 < len(segments) and segments[count + 1].base_offset <= opening.state.start_offset:
         logger.info("retired segment=%s, which lies below the log's start", segments[count].path(".log"))
-        opening.retired += segments[count].rename(".deleted")
+        opening.retired += segments[count].rename(DELETED)
         count += 1
     del segments[:count]
 
@@ -278,7 +312,7 @@ def _with_active(opening: Opening, segments: list[Segment]) -> list[Segment]:
             state.start_offset,
         )
         for segment in segments:
-            opening.retired += segment.rename(".deleted")
+            opening.retired += segment.rename(DELETED)
         segments = []
     if not segments:
         segment = Segment(opening.disk, opening.files, opening.directory, state.start_offset, opening.config)

@@ -11,17 +11,18 @@ from levada.records.batch import LENGTH_OVERHEAD
 from levada.storage.aborted import aborted_between, end_of_read
 from levada.storage.formats import AbortedTransaction
 from levada.storage.leader_epochs import LeaderEpochs
-from levada.storage.log_config import LogConfig
-from levada.storage.lookups import first_since, locate, newest
+from levada.storage.log_config import NEVER, LogConfig
+from levada.storage.lookups import Search, first_since, locate, newest
+from levada.storage.marker_writes import NO_GROUP, MarkerWrite
 from levada.storage.open_files import OpenFiles
-from levada.storage.outcomes import Appended, FlushDue, FoundRecord, PlainBatch
+from levada.storage.outcomes import Appended, FlushDue, MarkersAppended, PlainBatch
 from levada.storage.producer_snapshots import ProducerSnapshots
-from levada.storage.producers import NO_PRODUCER, AppendedBatch, EndMarker, Origin, Producers, TransactionEnd
+from levada.storage.producers import NO_PRODUCER, Origin, Producers, TransactionEnd
 from levada.storage.reading import READ_ERRORS, Reading
 from levada.storage.recall import check_sequences
-from levada.storage.replay import end_marker, marker_batch, note_end, note_producer, replay_producers
-from levada.storage.segment import Segment
-from levada.world.disk import Disk, FileRange, is_gone
+from levada.storage.replay import end_marker, note_producer, replay_producers
+from levada.storage.segment import DELETED, Segment
+from levada.world.disk import Disk, FileRange, is_gone, is_out_of_files, is_passing
 
 logger = logging.getLogger(__name__)
 
@@ -31,9 +32,9 @@ class Log:
 
     __slots__ = (
         "_base_offsets", "_directory", "_disk", "_failure", "_files", "_jitter", "_reading", "_segments",
-        "_snapshots", "_unflushed_since_ms", "active", "config", "end_offset", "epochs", "has_changed",
-        "high_watermark", "is_new", "is_untouched", "may_wait_for_flush", "on_failure", "producers", "recovery_point",
-        "retired_paths", "settled_base", "start_offset", "successor",
+        "_snapshots", "_truncated_to", "_unflushed_since_ms", "active", "config", "end_offset", "epochs",
+        "has_changed", "high_watermark", "is_new", "is_untouched", "may_wait_for_flush", "on_failure", "on_flush",
+        "producers", "recovery_point", "retired_paths", "settled_base", "start_offset", "successor",
     )  # fmt: skip
 
     def __init__(
@@ -66,6 +67,8 @@ class Log:
         self.high_watermark = 0
         self.recovery_point = 0
         self._unflushed_since_ms: int | None = None
+        self._truncated_to = NEVER
+        """The lowest end that the log had since the flush under way began."""
         self.retired_paths: list[str] = []
         """Files that were renamed since the last `take_retired`."""
         self.settled_base = segments[0].base_offset
@@ -79,6 +82,8 @@ class Log:
         """Whether every file is still as a clean stop left it: then a stop has nothing to write either."""
         self.on_failure: Callable[[OSError], None] = lambda _: None
         """Whoever must know that this log is offline."""
+        self.on_flush: Callable[[], None] = lambda: None
+        """Called when a flush has ended, well or not."""
         self.successor: Log | None = None
         """What goes on in another directory, once this one has moved."""
 
@@ -123,17 +128,22 @@ class Log:
         has_producer = batch.producer_id != NO_PRODUCER
         if has_producer:
             marker = end_marker(batch) if batch.is_control else None
-            repeated = self._check_producer(batch, origin, marker, transaction_version)
+            if origin is Origin.COORDINATOR:
+                self.producers.check_coordinator_batch(
+                    batch.producer_id, batch.producer_epoch, marker, transaction_version
+                )
+            is_judged = origin is Origin.CLIENT and marker is None
+            repeated = check_sequences(batch, self.producers, self._segments, self._reading) if is_judged else None
             if repeated is not None:
                 # The first attempt may still wait for its flush, and the second must wait for it too.
-                due = self.flush_due(now_ms)
+                due = self.awaits_flush and repeated.last_offset >= self.recovery_point
                 return Appended(repeated.base_offset, repeated.last_offset, is_duplicate=True, is_flush_due=due)
         base_offset = self.end_offset
         pieces = (patch_header(batch, base_offset, leader_epoch), batch.bytes_after_patch)
         self._write(pieces, size, (batch.last_offset_delta, batch.max_timestamp), leader_epoch, now_ms, 1)
         if has_producer:
-            self._note_abort(note_producer(self.producers, batch, base_offset, marker))
-        is_flush_due = self.may_wait_for_flush and self.flush_due(now_ms)
+            self._note_aborts(note_producer(self.producers, batch, base_offset, marker))
+        is_flush_due = self.may_wait_for_flush and self.awaits_flush
         return Appended(base_offset, base_offset + batch.last_offset_delta, False, is_flush_due)
 
     def append_plain(self, data: memoryview, plain: PlainBatch, *, leader_epoch: int, now_ms: int) -> int:
@@ -148,19 +158,21 @@ class Log:
         self._write((data,), size, plain, leader_epoch, now_ms, 1)
         return base_offset
 
-    def append_markers(self, ends: Sequence[TransactionEnd], *, leader_epoch: int, now_ms: int) -> bool:
-        """End transactions by one write: after a crash all ends are there, or none. Whether a flush is due."""
+    def append_markers(
+        self, ends: Sequence[TransactionEnd], *, leader_epoch: int, now_ms: int, group: bytes = NO_GROUP
+    ) -> MarkersAppended:
+        """End transactions by one write, all but those that are refused; of a group all ends count, or none."""
         if self._failure is not None:
             self._refuse_if_failed()
-        markers = [EndMarker(end.is_commit, end.coordinator_epoch, now_ms) for end in ends]
-        for end, marker in zip(ends, markers):
-            self.producers.check_marker(end.producer_id, end.producer_epoch, marker, end.transaction_version)
-        base_offset = self.end_offset
-        pieces = [marker_batch(end, offset, leader_epoch, now_ms) for offset, end in enumerate(ends, base_offset)]
-        self._write(pieces, sum(map(len, pieces)), (len(ends) - 1, now_ms), leader_epoch, now_ms, len(ends))
-        for offset, (end, marker) in enumerate(zip(ends, markers), base_offset):
-            self._note_abort(note_end(self.producers, end.producer_id, end.producer_epoch, offset, marker))
-        return self.may_wait_for_flush and self.flush_due(now_ms)
+        write = MarkerWrite(self.producers, ends, group, now_ms)
+        count, base_offset = len(write.ends), self.end_offset
+        if not count:
+            return MarkersAppended(write.refused, 0, is_flush_due=False)
+        pieces = write.batches(base_offset, leader_epoch)
+        size = sum(map(len, pieces))
+        self._write(pieces, size, (count - 1, now_ms), leader_epoch, now_ms, count)
+        self._note_aborts(write.note(self.producers, base_offset))
+        return MarkersAppended(write.refused, size, self.may_wait_for_flush and self.awaits_flush)
 
     def _write(
         self, pieces: Sequence[Buffer], size: int, plain: PlainBatch, epoch: int, now_ms: int, count: int
@@ -184,22 +196,12 @@ class Log:
         if self._unflushed_since_ms is None:
             self._unflushed_since_ms = now_ms
 
-    def _check_producer(
-        self, batch: BatchView, origin: Origin, marker: EndMarker | None, transaction_version: int
-    ) -> AppendedBatch | None:
-        if marker is not None:
-            if origin is Origin.COORDINATOR:
-                self.producers.check_marker(batch.producer_id, batch.producer_epoch, marker, transaction_version)
-            return None
-        if origin is not Origin.CLIENT:
-            return None
-        return check_sequences(batch, self.producers, self._segments, self._reading)
-
-    def _note_abort(self, aborted: AbortedTransaction | None) -> None:
-        if aborted is None:
+    def _note_aborts(self, aborted: Sequence[AbortedTransaction]) -> None:
+        if not aborted:
             return
         try:
-            self.active.transactions.append(aborted)
+            for one in aborted:
+                self.active.transactions.append(one)
         except OSError as error:
             # The marker is in the log and readers would not know of it; recovery finds it again.
             self.go_offline(error)
@@ -236,18 +238,18 @@ class Log:
 
     # Flushing
 
-    def flush_due(self, now_ms: int) -> bool:
-        """Whether configuration asks for a flush now; by default it never does."""
-        if self._failure is not None:
-            return False
-        if self.end_offset - self.recovery_point >= self.config.flush_messages:
-            return True
-        since_ms = self._unflushed_since_ms
-        return since_ms is not None and now_ms - since_ms >= self.config.flush_ms
+    @property
+    def awaits_flush(self) -> bool:
+        """Whether what was appended may be neither acknowledged nor read before it is on the device."""
+        # As in Apache, where an append flushes what `flush.messages` asks for, and no producer waits for `flush.ms`.
+        return self.end_offset - self.recovery_point >= self.config.flush_messages and self._failure is None
 
-    def has_rolled_unflushed(self) -> bool:
-        """Whether a closed segment is not on the device yet; it should be soon, though nobody waits for it."""
-        return self._failure is None and self.recovery_point < self.active.base_offset
+    def flush_due(self, now_ms: int) -> bool:
+        """Whether configuration asks for a flush now, or a closed segment is not on the device yet."""
+        since_ms = self._unflushed_since_ms
+        is_old = since_ms is not None and now_ms - since_ms >= self.config.flush_ms
+        has_rolled = self.recovery_point < self.active.base_offset
+        return self._failure is None and (is_old or has_rolled or self.awaits_flush)
 
     def begin_flush(self) -> FlushDue:
         """The files that must be synced to make everything appended so far durable."""
@@ -258,39 +260,39 @@ class Log:
         try:
             files = [file for segment in self._segments[first:] for file in segment.files_to_sync()]
             files += [self._snapshots.file(offset) for offset in self._snapshots.offsets if offset >= base_offset]
-        except OSError as error:
-            raise KafkaStorageError(f"cannot flush {self._directory}: {error}") from error
-        try:
             self.epochs.write_if_changed()
         except OSError as error:
-            self.fail_flush(error)
-            raise KafkaStorageError(f"cannot flush {self._directory}: {error}") from error
-        self._unflushed_since_ms = None
+            raise self.fail_flush(error) from error
+        since_ms, self._unflushed_since_ms = self._unflushed_since_ms, None
+        self._truncated_to = NEVER
         parent = (self._directory.rpartition("/")[0] or ".",) if self.is_new else ()
-        return FlushDue((self._directory, *parent), files, self._base_offsets[0], self.end_offset)
+        return FlushDue((self._directory, *parent), files, self._base_offsets[0], self.end_offset, since_ms)
 
     def end_flush(self, flushed: FlushDue) -> None:
         """Not where another flush has failed meanwhile: the kernel tells of lost pages once, and not to this one."""
         self._refuse_if_failed()
-        self.recovery_point = max(self.recovery_point, min(flushed.end_offset, self.end_offset))
+        end_offset = min(flushed.end_offset, self.end_offset, self._truncated_to)
+        self.recovery_point = max(self.recovery_point, end_offset)
         self.settled_base = flushed.first_offset
         self.is_new = False
+        self.on_flush()
 
-    def fail_flush(self, error: OSError) -> None:
+    def fail_flush(self, error: OSError, begun: FlushDue | None = None) -> KafkaStorageError:
         """A failed sync is never repeated: the pages it covered may be gone, and a second one would not say so."""
-        self.go_offline(error)
+        if not is_passing(error):
+            self.go_offline(error)
+        elif begun is not None:
+            self._unflushed_since_ms = begun.since_ms
+        self.on_flush()
+        return KafkaStorageError(f"cannot flush {self._directory}: {error}")
 
     def flush(self) -> None:
         """Bring everything to the device now."""
         due = self.begin_flush()
         try:
-            for file in due.files:
-                file.sync()
-            for directory in due.directories:
-                self._disk.sync_directory(directory)
+            due.sync(self._disk)
         except OSError as error:
-            self.fail_flush(error)
-            raise KafkaStorageError(f"cannot flush {self._directory}: {error}") from error
+            raise self.fail_flush(error, due) from error
         self.end_flush(due)
 
     def close(self) -> None:
@@ -361,15 +363,19 @@ class Log:
             upper = end_of_read(self._segments, segment, batch.position + size, self.end_offset)
             return aborted_between(self._segments, offset, upper)
 
-    def first_record_since(self, timestamp_ms: int) -> FoundRecord | None:
-        """The first record that is not older."""
+    def search_since(self, timestamp_ms: int) -> Search:
+        """The first record that is not older, in steps; the log may go on meanwhile."""
         with self._reading:
-            return first_since(self._segments, timestamp_ms, self.start_offset)
+            return (yield from first_since(self, timestamp_ms))
 
-    def newest_record(self) -> FoundRecord | None:
-        """The first record with the largest timestamp."""
+    def search_newest(self) -> Search:
+        """The first record with the largest timestamp, in steps."""
         with self._reading:
-            return newest(self._segments)
+            return (yield from newest(self))
+
+    def readable_segments(self) -> Sequence[Segment]:
+        self._refuse_if_failed()
+        return self._segments
 
     # Cutting
 
@@ -393,8 +399,7 @@ class Log:
             self.touch()
         for segment in self._segments[:count]:
             self._retire(segment)
-        del self._segments[:count]
-        del self._base_offsets[:count]
+        del self._segments[:count], self._base_offsets[:count]
 
     def replace_segments(self, count: int, replacement: Segment, retired_paths: list[str]) -> None:
         """One segment stands where so many closed ones stood, the first of which began where it begins."""
@@ -425,13 +430,14 @@ class Log:
             self._base_offsets.pop()
         segment = self.active = self._segments[-1]
         segment.activate(now_ms, segment.roll_jitter_ms)
-        segment.preallocate()
         segment.truncate(offset, now_ms)
+        segment.preallocate()
         segment.next_offset = self.end_offset = offset
         self.epochs.truncate_end(offset)
         self.start_offset = min(self.start_offset, offset)
         replay_producers(self.segments, self.producers, self._snapshots, self.start_offset, offset, now_ms, self.config)
         self.recovery_point = min(self.recovery_point, offset)
+        self._truncated_to = min(self._truncated_to, offset)
         self.raise_high_watermark(min(self.high_watermark, offset))
         return True
 
@@ -447,6 +453,7 @@ class Log:
         self._base_offsets = [offset]
         self.active = segment
         self.settled_base = min(self.settled_base, offset)
+        self._truncated_to = min(self._truncated_to, offset)
         self.start_offset = self.end_offset = self.recovery_point = self.high_watermark = offset
         self.epochs.clear()
         self._snapshots.clear(offset)
@@ -467,15 +474,16 @@ class Log:
 
     def _retire(self, segment: Segment) -> None:
         self.has_changed = True
-        self.retired_paths += segment.rename(".deleted")
+        self.retired_paths += segment.rename(DELETED)
         self._snapshots.remove(segment.base_offset)
 
     def _note_failure(self, error: OSError) -> None:
         """A log whose file could not be cut back to its last good byte takes no more appends."""
         try:
             is_clean = not is_gone(error) and self.active.file.size() == self.active.size
-        except OSError:
-            is_clean = False
+        except OSError as unseen:
+            # Who cannot open the file has not written to it either.
+            is_clean = is_out_of_files(unseen)
         if not is_clean:
             self.go_offline(error)
 

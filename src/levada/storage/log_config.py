@@ -43,7 +43,7 @@ class LogConfig:
     @property
     def may_wait_for_flush(self) -> bool:
         """Whether an append may have to be on the device before it is acknowledged."""
-        return self.flush_messages != NEVER or self.flush_ms != NEVER
+        return self.flush_messages != NEVER
 
     @property
     def stores_as_produced(self) -> bool:

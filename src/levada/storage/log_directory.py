@@ -17,7 +17,7 @@ from levada.storage.log import Log
 from levada.storage.log_config import LogConfig
 from levada.storage.open_files import DEFAULT_LIMIT, OpenFiles
 from levada.storage.recovery import Cut, Progress
-from levada.world.disk import Disk
+from levada.world.disk import Disk, is_out_of_files
 
 logger = logging.getLogger(__name__)
 
@@ -115,7 +115,8 @@ class LogDirectory:
             if not self._disk.exists(f"{self._directory}/{IDENTITY_FILE}"):
                 self.fail(FileNotFoundError(errno.ENOENT, "it is not there any more", self._directory))
         except OSError as error:
-            self.fail(error)
+            if not is_out_of_files(error):
+                self.fail(error)
 
     @property
     def compacted(self) -> list[tuple[tuple[str, int], Log]]:

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from levada.world.disk import File
+from levada.model.errors import KafkaError
+from levada.world.disk import Disk, File
 
 PlainBatch: TypeAlias = tuple[int, int]
 """What a log must know of a batch that is stored as it came: its last offset delta and its maximum timestamp."""
@@ -23,6 +24,16 @@ class Appended:
 
 
 @dataclass(frozen=True, slots=True)
+class MarkersAppended:
+    """What came of the ends of some transactions."""
+
+    refused: tuple[KafkaError | None, ...]
+    """For each end, in their order, why it was not written."""
+    size: int
+    is_flush_due: bool
+
+
+@dataclass(frozen=True, slots=True)
 class FlushDue:
     """System calls that bring a log up to an offset to the device, to be made off the event loop."""
 
@@ -30,6 +41,15 @@ class FlushDue:
     files: list[File]
     first_offset: int
     end_offset: int
+    since_ms: int | None
+    """When the first record was appended that it covers."""
+
+    def sync(self, disk: Disk) -> None:
+        """Make them here and now."""
+        for file in self.files:
+            file.sync()
+        for directory in self.directories:
+            disk.sync_directory(directory)
 
 
 @dataclass(frozen=True, slots=True)

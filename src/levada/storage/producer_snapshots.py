@@ -29,8 +29,8 @@ class ProducerSnapshots:
         )
 
     def take(self, producers: Producers) -> None:
-        """Write the state at its end offset, unless the last snapshot is of that offset or a later one."""
-        offset = producers.end_offset
+        """Write the state as far as it tells everything, unless the last snapshot is of that offset or a later one."""
+        offset = producers.snapshot_offset
         if offset <= self._last_taken:
             return
         path = self._path(offset)

@@ -3,6 +3,7 @@
 from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TypeAlias
 
 from levada.model.errors import (
     DuplicateSequenceNumber,
@@ -12,6 +13,7 @@ from levada.model.errors import (
     TransactionCoordinatorFenced,
 )
 from levada.storage.formats import AbortedTransaction, ProducerEntry
+from levada.storage.marker_sets import MarkerSet, Tie
 
 NO_PRODUCER = -1
 NO_SEQUENCE = -1
@@ -56,6 +58,8 @@ class Producer:
     coordinator_epoch: int = NO_COORDINATOR_EPOCH
     last_timestamp_ms: int = -1
     transaction_start: int | None = None
+    ends: int = 0
+    """How many transactions of it have ended since this broker opened the log."""
     is_from_snapshot: bool = False
     """Whether batches before the ones that are remembered may matter still: a snapshot keeps the last one only."""
 
@@ -90,20 +94,28 @@ class EndMarker:
     is_commit: bool
     coordinator_epoch: int
     timestamp_ms: int
+    tie: Tie | None = None
+    """To others of the same write."""
+
+
+EndedTransaction: TypeAlias = tuple[int, int, int, EndMarker]
+"""A producer and its epoch, the offset of the marker, and the marker."""
 
 
 class Producers:
     """The producers of one log, by id, and its transactions that are open or not yet below the high watermark."""
 
-    __slots__ = ("_open", "_producers", "_unreplicated", "end_offset")
+    __slots__ = ("_open", "_producers", "_unreplicated", "end_offset", "markers")
 
     def __init__(self) -> None:
         self._producers: dict[int, Producer] = {}
         self._open: dict[int, int] = {}
         """First offset of each open transaction, to its producer."""
         self._unreplicated: dict[int, int] = {}
-        """First offset of each transaction that has ended above the high watermark, to the offset of its marker."""
+        """First offset of each transaction that has ended above the high watermark, to the offset that decides it."""
         self.end_offset = 0
+        self.markers: MarkerSet[EndedTransaction] = MarkerSet()
+        """Those that do not count yet, as others of their write are not there."""
 
     def __len__(self) -> int:
         return len(self._producers)
@@ -111,6 +123,11 @@ class Producers:
     @property
     def is_empty(self) -> bool:
         return not self._producers
+
+    @property
+    def snapshot_offset(self) -> int:
+        """Up to where a snapshot tells everything: markers that do not count yet must be read again."""
+        return self.markers.begins_before(self.end_offset)
 
     @property
     def first_unstable_offset(self) -> int | None:
@@ -121,6 +138,16 @@ class Producers:
 
     def get(self, producer_id: int) -> Producer | None:
         return self._producers.get(producer_id)
+
+    def ends_of(self, producer_id: int) -> int:
+        """How many transactions of a producer have ended here: another number says that one has ended meanwhile."""
+        producer = self._producers.get(producer_id)
+        return 0 if producer is None else producer.ends
+
+    def count_on_from(self, predecessor: "Producers") -> None:
+        """Count ends where the log did whose place this one takes: records wait for their turn across a move."""
+        for producer_id, producer in self._producers.items():
+            producer.ends += predecessor.ends_of(producer_id)
 
     def duplicate_of(self, producer_id: int, epoch: int, first: int, last: int) -> AppendedBatch | None:
         """The remembered batch that this one repeats."""
@@ -145,13 +172,18 @@ class Producers:
         if known is None:
             # The state may have expired with the records it came from, so any beginning is accepted.
             return
-        if epoch < known.epoch:
-            raise InvalidProducerEpoch(
-                f"Epoch of producer {producer_id} is {epoch}, which is smaller than the last seen epoch {known.epoch}"
-            )
+        self.check_epoch(producer_id, epoch)
         self._check_sequence(producer_id, known, epoch, first, last)
         if known.transaction_start is not None and not is_transactional:
             raise InvalidTxnState(f"Expected transactional write from producer {producer_id}")
+
+    def check_epoch(self, producer_id: int, epoch: int) -> None:
+        """Raise if a producer was replaced."""
+        known = self._producers.get(producer_id)
+        if known is not None and epoch < known.epoch:
+            raise InvalidProducerEpoch(
+                f"Epoch of producer {producer_id} is {epoch}, which is smaller than the last seen epoch {known.epoch}"
+            )
 
     def _check_sequence(self, producer_id: int, known: Producer, epoch: int, first: int, last: int) -> None:
         if epoch != known.epoch:
@@ -173,7 +205,14 @@ class Producers:
             f"{known.last_sequence} (current end sequence number)"
         )
 
-    def check_marker(self, producer_id: int, epoch: int, marker: EndMarker, transaction_version: int) -> None:
+    def check_coordinator_batch(self, producer_id: int, epoch: int, marker: EndMarker | None, version: int) -> None:
+        """Raise unless a coordinator may append this for a producer: a marker, or a batch without sequences."""
+        if marker is None:
+            self.check_epoch(producer_id, epoch)
+        else:
+            self.check_marker(producer_id, epoch, marker.coordinator_epoch, version)
+
+    def check_marker(self, producer_id: int, epoch: int, coordinator_epoch: int, transaction_version: int) -> None:
         """Raise unless the coordinator may end this producer's transaction."""
         known = self._producers.get(producer_id)
         if known is None:
@@ -184,9 +223,9 @@ class Producers:
         if epoch < known.epoch or is_repeated:
             how = "<= the last seen epoch" if bumps_epoch else "smaller than the last seen epoch"
             raise InvalidProducerEpoch(f"Epoch of producer {producer_id} is {epoch}, which is {how} {known.epoch}")
-        if known.coordinator_epoch > marker.coordinator_epoch:
+        if known.coordinator_epoch > coordinator_epoch:
             raise TransactionCoordinatorFenced(
-                f"Invalid coordinator epoch for producerId {producer_id}: {marker.coordinator_epoch} (zombie), "
+                f"Invalid coordinator epoch for producerId {producer_id}: {coordinator_epoch} (zombie), "
                 f"{known.coordinator_epoch} (current)"
             )
 
@@ -205,6 +244,7 @@ class Producers:
         start, producer.transaction_start = producer.transaction_start, None
         producer.coordinator_epoch = marker.coordinator_epoch
         producer.last_timestamp_ms = marker.timestamp_ms
+        producer.ends += 1
         if start is None:
             return None
         return CompletedTransaction(producer_id, start, offset, is_aborted=not marker.is_commit)
@@ -219,10 +259,13 @@ class Producers:
             producer.batches.clear()
         return producer
 
-    def complete(self, transaction: CompletedTransaction) -> AbortedTransaction | None:
-        """Close a transaction; if it was aborted, an index must learn of it."""
+    def complete(self, transaction: CompletedTransaction, decided_at: int) -> AbortedTransaction | None:
+        """Close a transaction that is stable when all replicas have `decided_at`, its marker or the last of the write.
+
+        If it was aborted, an index must learn of it.
+        """
         self._open.pop(transaction.first_offset, None)
-        self._unreplicated[transaction.first_offset] = transaction.last_offset
+        self._unreplicated[transaction.first_offset] = decided_at
         if not transaction.is_aborted:
             return None
         others = [start for start, producer_id in self._open.items() if producer_id != transaction.producer_id]
@@ -262,6 +305,7 @@ class Producers:
     def restore(self, entries: list[ProducerEntry], end_offset: int, now_ms: int, expiration_ms: int) -> None:
         """Become what a snapshot says, without those who have expired since."""
         self._producers, self._open, self._unreplicated = {}, {}, {}
+        self.markers = MarkerSet()
         for entry in entries:
             is_open = entry.current_transaction_first_offset >= 0
             if is_open or now_ms - entry.timestamp_ms < expiration_ms:

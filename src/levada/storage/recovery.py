@@ -68,8 +68,7 @@ def _note(segment: Segment, producers: Producers, batch: BatchView) -> None:
         marker = end_marker(batch) if batch.is_control else None
     except RecordsError as error:
         raise TornTail(segment.size, str(error)) from error
-    aborted = note_producer(producers, batch, batch.base_offset, marker)
-    if aborted is not None:
+    for aborted in note_producer(producers, batch, batch.base_offset, marker):
         segment.transactions.append(aborted)
 
 

@@ -1,12 +1,15 @@
 """From batches to what is known of their producers, when they are appended and when a log is read again."""
 
+from collections.abc import Sequence
+
 from levada.model.errors import KafkaStorageError
 from levada.records import BatchView, CorruptBatch, RecordsError, parse_control_record
-from levada.records.builder import ControlType, end_transaction_marker
+from levada.records.builder import ControlType
 from levada.storage.formats import AbortedTransaction
 from levada.storage.log_config import LogConfig
+from levada.storage.marker_sets import tie_of
 from levada.storage.producer_snapshots import ProducerSnapshots
-from levada.storage.producers import NO_PRODUCER, AppendedBatch, EndMarker, Producers, TransactionEnd
+from levada.storage.producers import NO_PRODUCER, AppendedBatch, EndMarker, Producers
 from levada.storage.segment import Segment
 
 
@@ -22,26 +25,14 @@ def end_marker(batch: BatchView) -> EndMarker | None:
         return None
     if control.coordinator_epoch is None:
         raise CorruptBatch("an end marker without its coordinator's epoch")
-    return EndMarker(control.type == ControlType.COMMIT, control.coordinator_epoch, records[0].timestamp_ms)
-
-
-def marker_batch(end: TransactionEnd, offset: int, leader_epoch: int, now_ms: int) -> bytes:
-    """What `end_marker` reads, as a log keeps it."""
-    return end_transaction_marker(
-        ControlType.COMMIT if end.is_commit else ControlType.ABORT,
-        producer_id=end.producer_id,
-        producer_epoch=end.producer_epoch,
-        coordinator_epoch=end.coordinator_epoch,
-        timestamp_ms=now_ms,
-        base_offset=offset,
-        partition_leader_epoch=leader_epoch,
-    )
+    is_commit = control.type == ControlType.COMMIT
+    return EndMarker(is_commit, control.coordinator_epoch, records[0].timestamp_ms, tie_of(records[0]))
 
 
 def note_producer(
     producers: Producers, batch: BatchView, base_offset: int, marker: EndMarker | None
-) -> AbortedTransaction | None:
-    """Bring the producers up to date with an appended batch; what the transaction index must learn, if anything."""
+) -> Sequence[AbortedTransaction]:
+    """Bring the producers up to date with an appended batch; what the transaction index must learn."""
     last_offset = base_offset + batch.last_offset_delta
     if marker is None:
         if not batch.is_control:
@@ -49,16 +40,20 @@ def note_producer(
             producers.note_data(
                 batch.producer_id, batch.producer_epoch, appended, is_transactional=batch.is_transactional
             )
-        return None
+        return ()
     return note_end(producers, batch.producer_id, batch.producer_epoch, base_offset, marker)
 
 
 def note_end(
     producers: Producers, producer_id: int, producer_epoch: int, offset: int, marker: EndMarker
-) -> AbortedTransaction | None:
+) -> list[AbortedTransaction]:
     """The same for a marker alone."""
-    completed = producers.note_marker(producer_id, producer_epoch, offset, marker)
-    return None if completed is None else producers.complete(completed)
+    aborted = []
+    for ended in producers.markers.take(marker.tie, offset, (producer_id, producer_epoch, offset, marker)):
+        completed = producers.note_marker(*ended)
+        if completed is not None and (one := producers.complete(completed, offset)) is not None:
+            aborted.append(one)
+    return aborted
 
 
 def replay_producers(
@@ -98,7 +93,3 @@ def _replay_segment(segment: Segment, producers: Producers, end_offset: int) -> 
             except RecordsError as error:
                 raise KafkaStorageError(f"{segment.path('.log')} is damaged at {place.position}: {error}") from error
             note_producer(producers, header, header.base_offset, marker)
-
-
-MARKER_SIZE = len(marker_batch(TransactionEnd(0, 0, True, 0, 0), 0, 0, 0))
-"""The bytes that each end of a transaction takes in a log."""

@@ -8,6 +8,7 @@ from levada.model.errors import KafkaStorageError
 from levada.storage.log import Log
 from levada.storage.log_config import LogConfig
 from levada.storage.segment import Segment
+from levada.world.disk import is_out_of_files
 
 logger = logging.getLogger(__name__)
 
@@ -75,8 +76,9 @@ def _retire(log: Log, count: int, reason: str) -> int:
             _say_why(log, segment, reason)
         log.retire_oldest(count)
     except OSError as error:
-        # Some files have their other name and others not; the next start finds a log that begins behind them.
-        log.go_offline(error)
+        if not is_out_of_files(error):
+            # Some files have their other name and others not; the next start finds a log that begins behind them.
+            log.go_offline(error)
         raise KafkaStorageError(f"cannot retire segments of {log.directory}: {error}") from error
     return count
 

@@ -8,14 +8,13 @@ from levada.model.buffers import Buffer
 from levada.model.errors import KafkaStorageError
 from levada.records.batch import HEADER_SIZE, BatchView
 from levada.storage.formats import OFFSET_ENTRY, TIME_ENTRY, CorruptFile
-from levada.storage.index_files import check_index_files, read_index, write_index
+from levada.storage.index_files import check_index_files, extend_index, read_index, write_index
 from levada.storage.indexes import NO_TIMESTAMP, OffsetIndex, OffsetPosition, TimeIndex, TimestampOffset
 from levada.storage.log_config import LogConfig
 from levada.storage.open_files import OpenFiles
-from levada.storage.outcomes import FoundRecord
 from levada.storage.read_window import ReadWindow, cut_from
 from levada.storage.transaction_index import TransactionIndex
-from levada.storage.walking import BatchPlace, WrongEntry, find_batch, headers
+from levada.storage.walking import BatchPlace, WrongEntry, find_batch, headers, read_batch
 from levada.world.disk import Disk, File, FileRange
 
 logger = logging.getLogger(__name__)
@@ -27,14 +26,18 @@ LENT_FROM = 64 * 1024
 """Less than this, as there is at the end of a log, gets memory of its own."""
 MAX_RELATIVE_OFFSET = 2**31 - 1
 NOT_KNOWN_TO_FIT = -(2**63) - 1
-SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
+RECORDS_SUFFIX = ".log"
+INDEX_SUFFIXES = (".index", ".timeindex", ".txnindex")
+SUFFIXES = (RECORDS_SUFFIX, *INDEX_SUFFIXES)
+CLEANED, SWAP, DELETED = ".cleaned", ".swap", ".deleted"
+"""What files of segments end with while they are written anew, when they are complete, and when they are to go."""
 
 
 class Segment:
     """Appends to the file and finds batches in it.
 
-    The indexes of the active segment live in memory, and in files of their full size that hold zeros, as Apache's do
-    before they are cut; they are written when the segment is flushed, rolled or closed. After a crash they are rebuilt.
+    The indexes of the active segment live in memory. Their files have the size that they may grow to, as Apache's do
+    before they are cut, and get new entries now and then; after a crash the indexes are rebuilt.
     """
 
     __slots__ = (
@@ -43,10 +46,12 @@ class Segment:
         "_directory",
         "_disk",
         "_ending",
+        "_entries_written",
         "_file",
         "_files",
         "_first_timestamp",
         "_fits_until_ms",
+        "_index_ending",
         "_largest",
         "_log_path",
         "_offset_index",
@@ -67,7 +72,7 @@ class Segment:
         self._disk = disk
         self._files = files
         self._directory = directory
-        self._ending = ending
+        self._ending = self._index_ending = ending
         self._config = config
         self.base_offset = base_offset
         self._log_path = self.path(".log")
@@ -79,6 +84,8 @@ class Segment:
         self.transactions = TransactionIndex(disk, self.path(".txnindex"))
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
+        self._entries_written = (0, 0)
+        """How many entries of the two indexes are in their files, as long as the segment is active."""
         self._largest: TimestampOffset | None = None
         self._first_timestamp: int | None = None
         self._fits_until_ms = NOT_KNOWN_TO_FIT
@@ -89,7 +96,8 @@ class Segment:
         self._window: ReadWindow | None = None
 
     def path(self, suffix: str) -> str:
-        return f"{self._directory}/{self.base_offset:020d}{suffix}{self._ending}"
+        ending = self._ending if suffix == RECORDS_SUFFIX else self._index_ending
+        return f"{self._directory}/{self.base_offset:020d}{suffix}{ending}"
 
     def reconfigure(self, config: LogConfig) -> None:
         self._config = config
@@ -314,18 +322,12 @@ class Segment:
 
     def read_batch(self, place: BatchPlace) -> BatchView:
         """A whole batch in memory."""
-        return BatchView(self.file.read(place.position, place.header.size), 0)
+        return read_batch(self.file, place)
 
-    def find_timestamp(self, timestamp_ms: int, from_offset: int) -> FoundRecord | None:
-        """The first record not older than a timestamp."""
+    def headers_since(self, timestamp_ms: int, from_offset: int) -> Iterator[BatchPlace]:
+        """The headers from where the first record not older than a timestamp can be."""
         entry = self.time_index.lookup(timestamp_ms)
-        for place in self._headers_before(max(entry.offset, from_offset)):
-            if place.header.max_timestamp < timestamp_ms:
-                continue
-            for record in self.read_batch(place).records():
-                if record.timestamp_ms >= timestamp_ms and record.offset >= from_offset:
-                    return FoundRecord(record.offset, record.timestamp_ms, place.header.partition_leader_epoch)
-        return None
+        return self._headers_before(max(entry.offset, from_offset))
 
     # Changing
 
@@ -353,12 +355,31 @@ class Segment:
         self.created_ms = now_ms
         self.roll_jitter_ms = roll_jitter_ms
         self._counted_from = self.size
+        # An abort must be noted once its marker is written, though no file can be opened then.
+        self.transactions.entries()
 
     def preallocate(self) -> None:
         """Give the files of the indexes the size that they may grow to."""
         for suffix, size in ((".index", OFFSET_ENTRY.size), (".timeindex", TIME_ENTRY.size)):
             content = self.offset_index.data if suffix == ".index" else self.time_index.data
             self._write_index(suffix, content, preallocate=self._config.max_index_bytes // size * size)
+        self._entries_written = (len(self.offset_index), len(self.time_index))
+
+    def write_new_entries(self) -> bool:
+        """Let the files of the active segment's indexes say what the indexes say; whether there was something new."""
+        offsets, times = self._offset_index, self._time_index
+        if offsets is None or times is None or self._entries_written == (len(offsets), len(times)):
+            return False
+        offsets_written, times_written = self._entries_written
+        if len(offsets) > offsets_written:
+            written = offsets_written * OFFSET_ENTRY.size
+            extend_index(self._disk, self._files, self.path(".index"), written, offsets.data_from(offsets_written))
+            self._entries_written = (len(offsets), times_written)
+        if len(times) > times_written:
+            written = times_written * TIME_ENTRY.size
+            extend_index(self._disk, self._files, self.path(".timeindex"), written, times.data_from(times_written))
+            self._entries_written = (len(offsets), len(times))
+        return True
 
     def _write_index(self, suffix: str, data: bytes, preallocate: int = 0) -> None:
         write_index(self._disk, self._files, self.path(suffix), data, preallocate)
@@ -431,16 +452,24 @@ class Segment:
             if self._disk.exists(self.path(kind)):
                 self._disk.remove(self.path(kind))
 
-    def settle(self) -> None:
+    def settle_indexes(self) -> None:
         """Take the names that a log's own segment has; until then files with another ending were read."""
-        for kind in SUFFIXES:
-            path = self.path(kind)
-            self._files.close(path)
-            if self._disk.exists(path):
-                self._disk.rename(path, path.removesuffix(self._ending))
-        self._ending = ""
-        self._log_path = self.path(".log")
+        for kind in INDEX_SUFFIXES:
+            self._settle(kind, self._index_ending)
+        self._index_ending = ""
         self.transactions = TransactionIndex(self._disk, self.path(".txnindex"))
+
+    def settle(self) -> None:
+        """The same for the records, which come last: their name says whether all others are there."""
+        self._settle(RECORDS_SUFFIX, self._ending)
+        self._ending = ""
+        self._log_path = self.path(RECORDS_SUFFIX)
+
+    def _settle(self, kind: str, ending: str) -> None:
+        path = self.path(kind)
+        self._files.close(path)
+        if self._disk.exists(path):
+            self._disk.rename(path, path.removesuffix(ending))
 
     def rename(self, suffix: str) -> list[str]:
         """Give all files another ending and say their new names; readers that hold the old file keep it."""

@@ -1,13 +1,11 @@
 """The aborted transactions of a segment, kept in its .txnindex."""
 
 from dataclasses import dataclass
-from errno import EDQUOT, ENOSPC
+from errno import ENOSPC
 from itertools import pairwise
 
 from levada.storage.formats import ABORTED_TRANSACTION, AbortedTransaction, CorruptFile, decode_aborted_transactions
-from levada.world.disk import Disk, File
-
-DISK_IS_FULL = (ENOSPC, EDQUOT)
+from levada.world.disk import Disk, File, is_passing
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +19,9 @@ class Collected:
 class TransactionIndex:
     """Few entries, read when first asked for; the file exists once there is one.
 
-    A marker that was written cannot be taken back because the disk is too full for its entry: readers have it from
-    memory then, and it is written as soon as there is room, before anything counts as flushed.
+    A marker that was written cannot be taken back because the disk is too full for its entry, or because the file
+    cannot be opened: readers have it from memory then, and it is written as soon as it can be, before anything counts
+    as flushed.
     """
 
     def __init__(self, disk: Disk, path: str) -> None:
@@ -42,13 +41,17 @@ class TransactionIndex:
         self._entries = None
         self.entries()
 
+    def create(self) -> None:
+        """Make the file, if there is none."""
+        self._open().close()
+
     def append(self, transaction: AbortedTransaction) -> None:
         self.entries().append(transaction)
         self._owed += 1
         try:
             self.settle()
         except OSError as error:
-            if error.errno not in DISK_IS_FULL:
+            if not is_passing(error):
                 raise
 
     def settle(self) -> None:

@@ -37,10 +37,16 @@ from levada.records import (
 )
 from levada.records.batch import CRC_START, HEADER_SIZE, MAGIC, NO_PRODUCER_ID, TIMESTAMP_TYPE_BIT, TRANSACTIONAL_BIT
 from levada.records.checksum import crc32c
-from levada.records.compression import CODEC_BITS, MAX_DECOMPRESSED_BYTES
+from levada.records.compression import CODEC_BITS
 from levada.records.record import NO_TIMESTAMP
 from levada.storage.log_config import LogConfig
 from levada.storage.outcomes import PlainBatch
+
+MAX_OPENED: Final = 64 << 20
+MAX_OPENED_AT_ONCE: Final = 1 << 20
+"""What is decompressed without a second thought; more takes milliseconds."""
+SLOWER_TO_COMPRESS: Final = 8
+"""Than to decompress, at least."""
 
 MAX_LISTED: Final = 10_000
 """How many refused records a reply lists. Apache lists all, but what a small batch is opened to may hold millions."""
@@ -58,12 +64,29 @@ _MIN_INT64, _MAX_INT64 = -(1 << 63), (1 << 63) - 1
 _BAD_TIMES = "One or more records have been rejected due to invalid timestamp"
 
 
+def most_opened(config: LogConfig) -> int:
+    """What a batch may hold once it is decompressed, to be accepted or searched."""
+    # What a topic takes uncompressed it must take compressed too.
+    return max(MAX_OPENED, config.max_message_bytes)
+
+
+class TakesLong(Exception):
+    """A batch holds more than may be opened now; a caller that can opens it where that holds nothing else up."""
+
+
 def validate(
-    data: Buffer, config: LogConfig, *, allows_zstd: bool, now_ms: int, topic_partition: str = ""
+    data: Buffer,
+    config: LogConfig,
+    *,
+    allows_zstd: bool,
+    now_ms: int,
+    topic_partition: str = "",
+    max_opened: int | None = None,
 ) -> BatchView:
     """The batch as it is to be stored; a KafkaError says why it cannot be, RecordsRefused which records are at fault.
 
-    topic_partition is for the texts of errors alone.
+    topic_partition is for the texts of errors alone. A batch that would have to be opened, and holds more than
+    max_opened bytes, is TakesLong.
     """
     batch = _parse(data, config, allows_zstd)
     is_plain = not batch.attributes & ~TRANSACTIONAL_BIT
@@ -77,11 +100,13 @@ def validate(
     bounds = _time_bounds(config, now_ms)
     max_timestamp = batch.max_timestamp
     if not source or target != source or is_stamped or config.is_compacted or not _header_fits(batch, bounds):
-        body, found = _read(batch, config)
+        body, found = _read(batch, config, max_opened)
         max_timestamp = _check_records(batch, body, found, bounds, config.is_compacted, topic_partition)
         if (source or target) and not found.is_consecutive:
             raise InvalidRecord("the offsets inside the batch are not 0, 1, 2, ...")
         if target != source:
+            if max_opened is not None and len(body) * SLOWER_TO_COMPRESS > max_opened:
+                raise TakesLong
             batch = _rewrite(batch, body, Codec(target), config)
     if config.uses_log_append_time:
         return BatchView(with_log_append_time(batch, now_ms))
@@ -171,17 +196,19 @@ def _header_fits(batch: BatchView, bounds: tuple[int, int]) -> bool:
     return earliest_ms <= batch.base_timestamp <= latest_ms and earliest_ms <= batch.max_timestamp <= latest_ms
 
 
-def _read(batch: BatchView, config: LogConfig) -> tuple[Buffer, Scan]:
+def _read(batch: BatchView, config: LogConfig, max_opened: int | None) -> tuple[Buffer, Scan]:
     """The record section without compression, found well formed by the kernel, and what it found."""
     try:
         body: Buffer
         if batch.attributes & CODEC_BITS:
-            # What a topic takes uncompressed it must take compressed too.
-            body = batch.uncompressed_body(max(MAX_DECOMPRESSED_BYTES, config.max_message_bytes))
+            most = most_opened(config)
+            body = batch.uncompressed_body(most if max_opened is None else min(most, max_opened))
         else:
             body = memoryview(batch.buffer)[HEADER_SIZE:]
         return body, scan(body, batch.record_count)
     except DecompressedTooLarge as error:
+        if max_opened is not None:
+            raise TakesLong from None
         raise MessageTooLarge(str(error)) from error
     except RecordsError as error:
         raise InvalidRecord(str(error)) from error

@@ -65,6 +65,14 @@ def headers(file: File, size: int, position: int = 0) -> Iterator[BatchPlace]:
         position += header.size
 
 
+def read_batch(file: File, place: BatchPlace) -> BatchView:
+    """A whole batch in memory."""
+    data = file.read(place.position, place.header.size)
+    if len(data) < place.header.size:
+        raise KafkaStorageError(f"{file.path} ends in the middle of a batch at {place.position}")
+    return BatchView(data)
+
+
 def _read_window(file: File, size: int, position: int, wanted: int) -> bytes:
     window = file.read(position, min(wanted, size - position))
     if len(window) < HEADER_SIZE:

@@ -18,6 +18,8 @@ from levada.world.world import World
 
 T = TypeVar("T")
 
+__tracebackhide__ = True
+
 TURNS_OF_THE_DEAD = 3
 """Of the loop, for its sockets to close after a kill."""
 
@@ -37,15 +39,21 @@ class BrokerThread:
         self._ended: Future[None] = Future()
         self._is_told_to_stop = asyncio.Event()
         self._is_killed = False
+        self._living: asyncio.Task[None] | None = None
         self._thread = threading.Thread(target=self._run, name="levada-broker", daemon=True)
 
     def start(self) -> int:
         """The port it listens on, once it does; what keeps it from starting is raised here."""
-        self._thread.start()
         try:
+            self._thread.start()
             return self._port.result()
         except BaseException:
-            self._thread.join()
+            # It has failed, and its loop is closed; or the caller was interrupted, and it would go on without one.
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._give_up)
+            # One that has not come to run yet cannot be waited for, and gives up when it does.
+            with contextlib.suppress(RuntimeError):
+                self._thread.join()
             raise
 
     def call(self, function: Callable[[], T]) -> T:
@@ -71,11 +79,19 @@ class BrokerThread:
         """End it as SIGKILL would: nothing of it runs any more, and only what it wrote stays."""
         self._loop.call_soon_threadsafe(self._kill)
         self._thread.join()
+        if self._ended.done():
+            # It could not be buried, or was not alive any more.
+            self._ended.result()
 
     def _stop(self) -> None:
         # It waits for clients, in their time.
         self._governed.resume()
         self._is_told_to_stop.set()
+
+    def _give_up(self) -> None:
+        self._stop()
+        if self._living is not None and not self._port.done():
+            self._living.cancel()
 
     def _kill(self) -> None:
         self._governed.resume()
@@ -87,8 +103,8 @@ class BrokerThread:
     def _run(self) -> None:
         loop = self._loop
         asyncio.set_event_loop(loop)
-        living = loop.create_task(self._live())
-        living.add_done_callback(lambda _: loop.stop())
+        self._living = loop.create_task(self._live())
+        self._living.add_done_callback(lambda _: loop.stop())
         try:
             loop.run_forever()
             if self._is_killed:
@@ -97,11 +113,13 @@ class BrokerThread:
                 self._end_tasks()
             self._async_disk.close()
         except BaseException as error:
-            # Whoever waits for this thread must not wait for ever.
+            # The caller that waits for this thread must not wait for ever.
             for outcome in (self._port, self._ended):
                 if not outcome.done():
                     outcome.set_exception(error)
         finally:
+            if self._is_killed:
+                self._disk.release_all()
             asyncio.set_event_loop(None)
             loop.close()
 
@@ -145,7 +163,6 @@ class BrokerThread:
                     coroutine.close()
         self._loop._ready.clear()  # type: ignore[attr-defined]
         self.net.abandon()
-        self._disk.release_locks()
         self._loop.run_until_complete(self._workers.close())
         for _ in range(TURNS_OF_THE_DEAD):
             self._loop.run_until_complete(asyncio.sleep(0))

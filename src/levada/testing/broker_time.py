@@ -19,6 +19,7 @@ class BrokerTime:
     def __init__(self, governed: GovernedTime, call: Callable[[Callable[[], None]], None]) -> None:
         self._governed = governed
         self._call = call
+        self._moving = threading.Lock()
 
     @property
     def is_frozen(self) -> bool:
@@ -42,5 +43,7 @@ class BrokerTime:
         if seconds < 0:
             raise ValueError(f"time does not go back, and {seconds} s is less than nothing")
         arrived = threading.Event()
-        self._call(lambda: self._governed.move(round(seconds * NANOSECONDS), arrived))
-        arrived.wait()
+        # Two threads that move it do so one after the other.
+        with self._moving:
+            self._call(lambda: self._governed.move(round(seconds * NANOSECONDS), arrived))
+            arrived.wait()

@@ -12,7 +12,6 @@ from levada.client.producer import Producer
 from levada.client.surroundings import SIMULATED
 from levada.client.types import RecordMetadata
 from levada.model.config import ConfigError
-from levada.model.errors import KafkaError
 from levada.node import Node
 from levada.node.settings import NodeSettings
 from levada.records import ConsumerRecord
@@ -23,6 +22,8 @@ from levada.testing.waiting import NotInTime, described
 from levada.world.world import ClientWorld, World
 
 T = TypeVar("T")
+
+__tracebackhide__ = True
 
 BROKER, APP = "broker", "app"
 PORT = 9092
@@ -224,7 +225,7 @@ class Cluster(Process):
                 await self._simulation.start(BROKER, self._serve)
             except HostCrashed:
                 self.on_crash(BROKER)
-            except (OSError, KafkaError, ConfigError):
+            except (OSError, ConfigError):
                 # Its disk failed while it started; another one tries again.
                 self.crash_broker()
             await asyncio.sleep(max(self.away_seconds(), INTERVAL_SECONDS))

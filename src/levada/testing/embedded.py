@@ -1,6 +1,5 @@
 """A real broker inside the process of a test, with what a test wants to do with it."""
 
-import resource
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -11,19 +10,25 @@ from typing import Any, TypeVar
 from levada import aio
 from levada.client.blocking import Admin, Consumer, Producer
 from levada.client.blocking.portal import STOP_SECONDS, Portal
+from levada.client.errors import KafkaError
 from levada.client.types import RecordMetadata
+from levada.model.config import ConfigError
 from levada.node import node_settings
+from levada.node.development import DEVELOPMENT
 from levada.records import ConsumerRecord
 from levada.testing.broker_thread import BrokerThread
 from levada.testing.broker_time import BrokerTime
 from levada.testing.governed_time import GovernedTime
 from levada.testing.logs import never_print_logs
-from levada.testing.settings import DEFAULTS, dotted
+from levada.testing.settings import dotted
 from levada.testing.topics import Value, create_topic, produce, read_topic
-from levada.testing.waiting import TIMEOUT_SECONDS
+from levada.testing.waiting import TIMEOUT_SECONDS, NotInTime
+from levada.world.real import open_files_allowed
 
 T = TypeVar("T")
 C = TypeVar("C", Admin, Consumer, Producer)
+
+__tracebackhide__ = True
 
 CLOSE_SECONDS = 1.0
 """How long a client that the test left open may take to say goodbye."""
@@ -44,7 +49,7 @@ class EmbeddedBroker:
     """
 
     def __init__(self, settings: Mapping[str, object] | None = None, /, **keywords: object) -> None:
-        self._given = {**DEFAULTS, **dotted(settings, keywords)}
+        self._given = {**DEVELOPMENT, **dotted(settings, keywords)}
         self._governed = GovernedTime()
         self._directory: TemporaryDirectory[str] | None = None
         self._thread: BrokerThread | None = None
@@ -234,8 +239,11 @@ class EmbeddedBroker:
     def _start_thread(self, directory: str) -> None:
         given = {"node.id": "1", **self._given, "log.dirs": directory}
         given["listeners"] = f"PLAINTEXT://localhost:{self._port}"
-        open_files_allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        thread = BrokerThread(node_settings(given, open_files_allowed), self._governed)
+        try:
+            settings = node_settings(given, open_files_allowed())
+        except ConfigError as error:
+            raise error.with_traceback(None) from None
+        thread = BrokerThread(settings, self._governed)
         self._port = thread.start()
         self._thread = thread
 
@@ -274,21 +282,33 @@ class EmbeddedBroker:
 
     def _call(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         assert self._portal is not None
-        return self._portal.call(work())
+        try:
+            return self._portal.call(work())
+        except (KafkaError, NotInTime) as error:
+            # Its text says all: a failing test shows its own line, without the inside of a client and its thread.
+            raise error.with_traceback(None) from None
 
     def _kept(self, client: C) -> C:
         self._clients.append(client)
         return client
 
     def _close_clients(self) -> None:
+        """All of them, though some cannot say goodbye: the error of one is raised when the others are closed."""
         clients, self._clients = self._clients, []
-        for client in clients:
-            client.close(CLOSE_SECONDS)
+        with ExitStack() as stack:
+            stack.callback(self._close_helpers)
+            for client in reversed(clients):
+                stack.callback(client.close, CLOSE_SECONDS)
+
+    def _close_helpers(self) -> None:
         portal, self._portal = self._portal, None
         helpers, self._helpers = self._helpers, None
-        if portal is not None:
+        if portal is None:
+            return
+        try:
             if helpers is not None:
                 portal.call(helpers.close())
+        finally:
             portal.stop(_nothing)
             portal.join(STOP_SECONDS)
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+from weakref import WeakSet
 
 from levada.world.disk import File
 from levada.world.real_async_disk import RealAsyncDisk
@@ -9,22 +10,24 @@ from levada.world.real_disk import RealDisk, RealFile, RealLock
 
 
 class UnsyncedFile(RealFile):
-    __slots__ = ()
+    __slots__ = ("__weakref__",)
 
     def sync(self) -> None:
         """What was written is with the kernel: that is enough for a broker that is killed."""
 
 
 class OwnedDisk(RealDisk):
-    """Also knows which locks its broker holds: the kernel takes them from a process that dies, and here none does."""
+    """Also knows its broker's files and locks: the kernel takes them from a process that dies, and here none does."""
 
     def __init__(self) -> None:
+        self._files: WeakSet[UnsyncedFile] = WeakSet()
         self._locks: list[RealLock] = []
 
     def open(self, path: str, *, create: bool = False, exclusive: bool = False) -> RealFile:
         opened = super().open(path, create=create, exclusive=exclusive)
         file = UnsyncedFile(path, opened.duplicate())
         opened.close()
+        self._files.add(file)
         return file
 
     def sync_directory(self, path: str) -> None:
@@ -41,9 +44,11 @@ class OwnedDisk(RealDisk):
         self._locks.append(lock)
         return lock
 
-    def release_locks(self) -> None:
+    def release_all(self) -> None:
         for lock in self._locks:
             lock.release()
+        for file in list(self._files):
+            file.abandon()
 
 
 class UnsyncedAsyncDisk(RealAsyncDisk):

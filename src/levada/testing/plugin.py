@@ -29,9 +29,7 @@ def levada_settings() -> Mapping[str, object]:
 
 
 @pytest.fixture
-def levada_broker(
-    request: pytest.FixtureRequest, levada_settings: Mapping[str, object]
-) -> "Iterator[EmbeddedBroker]":
+def levada_broker(request: pytest.FixtureRequest, levada_settings: Mapping[str, object]) -> "Iterator[EmbeddedBroker]":
     """A fresh broker for one test, with the settings of its `levada` marks."""
     from levada.testing.embedded import EmbeddedBroker
     from levada.testing.settings import dotted

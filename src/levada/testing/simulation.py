@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from levada.node import node_settings
+from levada.node.development import DEVELOPMENT
 from levada.node.settings import NodeSettings
 from levada.sim import SimDeadlock, Simulation
 from levada.sim.world import DATA_DIRECTORY
@@ -15,15 +16,17 @@ from levada.testing.cluster import APP, BROKER, PORT, Cluster
 from levada.testing.faults import NO_FAULTS, Faults
 from levada.testing.logs import never_print_logs
 from levada.testing.nemesis import Nemesis
-from levada.testing.settings import DEFAULTS, dotted
+from levada.testing.settings import dotted
 
 T = TypeVar("T")
+
+__tracebackhide__ = True
 
 LIMIT_SECONDS = 3_600.0
 LOOK_SECONDS = 10.0
 """How often it is checked that something can still happen."""
 
-SIMULATED_DEFAULTS = {**DEFAULTS, "log.index.size.max.bytes": "4096"}
+SIMULATED_DEFAULTS = {**DEVELOPMENT, "log.index.size.max.bytes": "4096"}
 """Files are kept in memory, at their full size."""
 
 

@@ -10,6 +10,10 @@ TIMEOUT_SECONDS = 10.0
 INTERVAL_SECONDS = 0.01
 
 
+__tracebackhide__ = True
+"""Of each module of this kit that tests call: pytest shows the test's own line, not the inside of a helper."""
+
+
 class NotInTime(AssertionError):
     """What a test waited for did not come; the text says what was there instead."""
 

@@ -1,17 +1,15 @@
 """DescribeTransactions and ListTransactions: what is told of transactions to those who look after them."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from levada.model.errors import ErrorCode
+from levada.model.regexes import InvalidRegex, compiled
 from levada.protocol.messages import describe_transactions, list_transactions
 from levada.protocol.messages.list_transactions import ListTransactionsResponse
 from levada.transactions.states import BY_TITLE, State
 from levada.transactions.transaction import Transaction, by_topic
 
 ANY_DURATION = -1
-MAX_MEMORY = 256 * 1024
-"""Bytes for a compiled pattern. It bounds what matching one id can cost."""
 
 
 def described(transactional_id: str, known: Transaction | None) -> describe_transactions.TransactionState:
@@ -44,8 +42,8 @@ def listed(
     """Those that pass all filters; a filter that names nothing lets everything pass."""
     unknown = [title for title in dict.fromkeys(states) if title not in BY_TITLE]
     try:
-        pattern = _compile(id_pattern) if id_pattern else None
-    except ValueError:
+        pattern = compiled(id_pattern) if id_pattern else None
+    except InvalidRegex:
         return ListTransactionsResponse(
             error_code=ErrorCode.INVALID_REGULAR_EXPRESSION, unknown_state_filters=[], transaction_states=[]
         )
@@ -79,18 +77,3 @@ def _unknown(transactional_id: str, code: ErrorCode) -> describe_transactions.Tr
         producer_epoch=0,
         topics=[],
     )
-
-
-def _compile(pattern: str) -> Any:
-    """ValueError if it is none."""
-    # A library with compiled code, which only this filter needs.
-    import re2
-
-    options = re2.Options()
-    options.log_errors = False
-    options.never_capture = True
-    options.max_mem = MAX_MEMORY
-    try:
-        return re2.compile(pattern, options)
-    except re2.error as error:
-        raise ValueError(pattern) from error

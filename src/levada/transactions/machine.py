@@ -39,7 +39,7 @@ class Upkeep(Enum):
 
     ABORT_CHECK = "transactions that are open for too long"
     ABORTS = "their aborts, one after the other"
-    REMOVAL_CHECK = "ids that nobody has used for long"
+    REMOVAL_CHECK = "ids that were not used for long"
     REMOVALS = "their removal, a batch at a time"
 
 

@@ -1,9 +1,10 @@
 """What is left to do when a transaction's outcome is decided: markers for all partitions it wrote to."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from levada.transactions.records import NO_GROUP
 from levada.transactions.states import COMMITTED
 from levada.transactions.transaction import TopicPartition, Transaction
 
@@ -42,10 +43,14 @@ class MarkerWork:
     """
 
     markers: tuple[Marker, ...]
+    group: bytes = NO_GROUP
+    """Of the group commit that ties them together."""
 
     @classmethod
-    def of(cls, transactions: Iterable[Transaction]) -> "MarkerWork":
-        return cls(tuple(map(_marker, transactions)))
+    def of(cls, transactions: Sequence[Transaction]) -> "MarkerWork":
+        """Of one transaction, or of those that were committed together."""
+        [group] = {one.group for one in transactions}
+        return cls(tuple(map(_marker, transactions)), group)
 
     @property
     def transactional_ids(self) -> tuple[str, ...]:

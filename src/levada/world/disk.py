@@ -13,9 +13,30 @@ GONE: Final = frozenset(
 """Errors of a directory that was removed, unmounted, or made read-only: trying again does not help."""
 
 
+FULL: Final = frozenset((errno.ENOSPC, errno.EDQUOT))
+NOT_OPENED: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM))
+
+
+class SyncFailed(OSError):
+    """The device did not take what was written. A later sync may pass all the same, without the lost pages."""
+
+
 def is_gone(error: OSError) -> bool:
     """Whether an error says that the place itself cannot be used any more, unlike one of a full disk."""
     return error.errno in GONE
+
+
+def is_out_of_files(error: OSError) -> bool:
+    """Whether the process or the machine had no descriptor or memory to spare: nothing was done, and it may be later.
+
+    The same error of a sync is none of these: that one has lost pages.
+    """
+    return error.errno in NOT_OPENED and not isinstance(error, SyncFailed)
+
+
+def is_passing(error: OSError) -> bool:
+    """The same, or the disk was full: later there may be room."""
+    return is_out_of_files(error) or (error.errno in FULL and not isinstance(error, SyncFailed))
 
 
 class File(Protocol):
@@ -49,7 +70,7 @@ class File(Protocol):
     def truncate(self, size: int) -> None: ...
 
     def sync(self) -> None:
-        """Return once all bytes are on the device."""
+        """Return once all bytes are on the device; SyncFailed if the device did not take them."""
         ...
 
     def close(self) -> None: ...
@@ -80,7 +101,9 @@ class Disk(Protocol):
 
     def remove_tree(self, path: str) -> None: ...
 
-    def sync_directory(self, path: str) -> None: ...
+    def sync_directory(self, path: str) -> None:
+        """SyncFailed if the device did not take it; another OSError if the directory could not be opened."""
+        ...
 
     def absolute(self, path: str) -> str: ...
 

@@ -1,8 +1,10 @@
 """The real world: the machine's clock, chance, files, sockets and processes, and the event loop to run on."""
 
 import asyncio
+import gc
 import os
 import random
+import resource
 import time
 from collections.abc import Callable, Coroutine
 from functools import cache
@@ -70,6 +72,38 @@ def keep_freed_memory() -> None:
     bytes(ROOM_TO_KEEP)
 
 
+def spare_garbage_collector() -> None:
+    """What is there when a broker has started stays: to look through all of it again and again would hold the loop."""
+    gc.collect()
+    gc.freeze()
+    # Young objects die by their counts nearly always; few are in cycles, and those can wait. What one look goes
+    # through is bounded by the first two numbers.
+    gc.set_threshold(20_000, 5, 1_000)
+
+
+UNLIMITED_FILES = 1 << 20
+"""What Linux allows at most unless it is told otherwise."""
+
+
+def open_files_allowed() -> int:
+    """How many files this process may have open."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return UNLIMITED_FILES if soft == resource.RLIM_INFINITY else soft
+
+
+def allow_open_files() -> int:
+    """Let this process have as many open files as it may have at all, as Java does for Apache's broker; how many."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = UNLIMITED_FILES if hard == resource.RLIM_INFINITY else hard
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        except (OSError, ValueError):
+            # The kernel may have a limit of its own, below this one.
+            return soft
+    return open_files_allowed()
+
+
 def real_world(worker_limit: int = 1) -> World:
     keep_freed_memory()
     return World(
@@ -84,7 +118,7 @@ def real_world(worker_limit: int = 1) -> World:
 
 def real_client_world() -> ClientWorld:
     keep_freed_memory()
-    return ClientWorld(clock=RealClock(), entropy=RealEntropy(), net=RealNet())
+    return ClientWorld(clock=RealClock(), entropy=RealEntropy(), net=RealNet(), is_real=True)
 
 
 def new_loop() -> asyncio.AbstractEventLoop:

@@ -1,18 +1,16 @@
 """The slow disk calls in a few threads, which do nothing but system calls and so hold no interpreter lock."""
 
 import asyncio
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
 from levada.world.disk import File
-from levada.world.real_disk import RealDisk, RealFile, read_fully
+from levada.world.real_disk import RealDisk, RealFile, read_fully, sync_descriptor
 
 IO_THREADS: Final = 4
 
 T = TypeVar("T")
-_sync_data = getattr(os, "fdatasync", os.fsync)
 
 
 class RealAsyncDisk:
@@ -24,7 +22,7 @@ class RealAsyncDisk:
         return await self._with_descriptor(file, lambda fd: read_fully(fd, position, size))
 
     async def sync(self, file: File) -> None:
-        await self._with_descriptor(file, _sync_data)
+        await self._with_descriptor(file, sync_descriptor)
 
     async def sync_directory(self, path: str) -> None:
         await self._with_path(self._disk.sync_directory, path)
@@ -45,13 +43,12 @@ class RealAsyncDisk:
     async def _with_descriptor(self, file: File, call: Callable[[int], T]) -> T:
         assert isinstance(file, RealFile)
         # The file may be closed while the call waits or runs.
-        fd = file.duplicate()
-
-        def call_and_close() -> T:
-            try:
-                return call(fd)
-            finally:
-                os.close(fd)
-
-        # Shielded: a cancelled call that still waits for its thread would never close the descriptor.
-        return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._threads, call_and_close))
+        fd = file.borrow()
+        try:
+            called = asyncio.get_running_loop().run_in_executor(self._threads, call, fd)
+        except BaseException:
+            file.give_back()
+            raise
+        called.add_done_callback(lambda _: file.give_back())
+        # Shielded: a cancelled call may have begun, and then the descriptor must not be closed under it.
+        return await asyncio.shield(called)

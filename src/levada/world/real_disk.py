@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from levada.model.buffers import Buffer
+from levada.world.disk import SyncFailed, is_out_of_files
 
 IOV_MAX: Final = os.sysconf("SC_IOV_MAX")
 _NOWAIT: Final[int | None] = getattr(os, "RWF_NOWAIT", None)
@@ -19,6 +20,14 @@ NETWORK_FILE_SYSTEMS: Final = frozenset(
 _sync_data = getattr(os, "fdatasync", os.fsync)
 
 
+def sync_descriptor(fd: int) -> None:
+    """The data of a file, and of what describes it only what is needed to find the data."""
+    try:
+        _sync_data(fd)
+    except OSError as error:
+        raise SyncFailed(error.errno, error.strerror) from error
+
+
 class RealFile:
     """An open file.
 
@@ -26,12 +35,15 @@ class RealFile:
     file after a short write, a truncation or a second handle.
     """
 
-    __slots__ = ("_fd", "_nowait", "_path")
+    __slots__ = ("_borrowed", "_fd", "_left_open", "_nowait", "_path")
 
     def __init__(self, path: str, fd: int) -> None:
         self._path = path
         self._fd = fd
         self._nowait = _NOWAIT
+        self._borrowed = 0
+        self._left_open = -1
+        """The descriptor of a file that was closed while a thread was at it."""
 
     @property
     def path(self) -> str:
@@ -93,19 +105,48 @@ class RealFile:
         os.ftruncate(self._fd, size)
 
     def sync(self) -> None:
-        _sync_data(self._fd)
+        sync_descriptor(self._fd)
 
     def close(self) -> None:
-        if self._fd >= 0:
-            fd, self._fd = self._fd, -1
+        if self._fd < 0:
+            return
+        fd, self._fd = self._fd, -1
+        if self._borrowed:
+            self._left_open = fd
+        else:
             os.close(fd)
 
     def __del__(self) -> None:
-        # Whoever still sends from a file keeps it open, long after its log has let go of it.
+        # A connection that still sends from a file keeps it open, long after its log has let go of it.
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Close it though a thread has borrowed it, which has ended or will never give it back."""
+        self._borrowed = 0
         self.close()
+        if self._left_open >= 0:
+            fd, self._left_open = self._left_open, -1
+            os.close(fd)
+
+    def borrow(self) -> int:
+        """The descriptor for a thread: it stays open until it is given back, though the file be closed.
+
+        Not a duplicate: there may be none to spare, and what must be synced must not depend on it.
+        """
+        if self._fd < 0:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF), self._path)
+        self._borrowed += 1
+        return self._fd
+
+    def give_back(self) -> None:
+        """In the thread that borrowed it for another."""
+        self._borrowed -= 1
+        if not self._borrowed and self._left_open >= 0:
+            fd, self._left_open = self._left_open, -1
+            os.close(fd)
 
     def duplicate(self) -> int:
-        """A descriptor of its own for a thread, which may outlive `close`; its number cannot be reused meanwhile."""
+        """A descriptor of its own."""
         return os.dup(self._fd)
 
 
@@ -134,7 +175,14 @@ class RealDisk:
         return sorted(os.listdir(path))
 
     def exists(self, path: str) -> bool:
-        return os.path.exists(path)
+        try:
+            os.stat(path)
+        except OSError as error:
+            if is_out_of_files(error):
+                # It cannot be known.
+                raise
+            return False
+        return True
 
     def make_directories(self, path: str) -> None:
         os.makedirs(path, exist_ok=True)
@@ -152,6 +200,8 @@ class RealDisk:
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(fd)
+        except OSError as error:
+            raise SyncFailed(error.errno, error.strerror, path) from error
         finally:
             os.close(fd)
 

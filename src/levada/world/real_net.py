@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import logging
 import os
 import socket
 import threading
@@ -12,7 +13,12 @@ from typing import Final, TypeVar, cast
 
 from levada.world.net import BACKLOG
 
+logger = logging.getLogger(__name__)
+
 FREE_PORT_ATTEMPTS: Final = 50
+ACCEPTED_AT_ONCE: Final = 16
+"""Before those that are too many can be closed, and others get a turn of the loop."""
+ACCEPT_RETRY_SECONDS: Final = 0.1
 _FAMILY_MISSING: Final = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
 
 ConnectionFactory = Callable[[], asyncio.BufferedProtocol]
@@ -32,32 +38,78 @@ class Address:
 
 
 class RealListener:
+    """Accepts by itself, some at a time: a loop's own server takes all that wait at once, with all their descriptors,
+
+    before one of them can be closed again. And where there are none to be had, uvloop's closes its port for good.
+    """
+
     def __init__(self, bound: list[socket.socket], connection_factory: ConnectionFactory, backlog: int) -> None:
+        self._loop = asyncio.get_running_loop()
         self._bound = bound
-        self._servers: list[asyncio.Server] = []
         self._connection_factory = connection_factory
         self._backlog = backlog
         self._port: int = bound[0].getsockname()[1]
+        self._opening: dict[asyncio.Task[None], None] = {}
+        self._paused: dict[socket.socket, asyncio.TimerHandle] = {}
+        self._is_refused = False
 
     @property
     def port(self) -> int:
         return self._port
 
     async def start(self) -> None:
-        loop = asyncio.get_running_loop()
-        # Before the loop has them: a loop of uvloop cannot be closed any more after a server of its own failed here.
         for each in self._bound:
             each.listen(self._backlog)
-        while self._bound:
-            server = await loop.create_server(self._connection_factory, sock=self._bound[0], backlog=self._backlog)
-            self._servers.append(server)
-            del self._bound[0]
+        for each in self._bound:
+            self._resume(each)
 
     def close(self) -> None:
-        for server in self._servers:
-            server.close()
+        for paused in self._paused.values():
+            paused.cancel()
         for each in self._bound:
-            each.close()
+            if each.fileno() >= 0:
+                self._loop.remove_reader(each)
+                each.close()
+
+    def _resume(self, listening: socket.socket) -> None:
+        self._paused.pop(listening, None)
+        self._loop.add_reader(listening, self._accept, listening)
+
+    def _accept(self, listening: socket.socket) -> None:
+        while len(self._opening) < ACCEPTED_AT_ONCE:
+            try:
+                accepted, _ = listening.accept()
+            except (BlockingIOError, InterruptedError):
+                self._is_refused = False
+                return
+            except ConnectionAbortedError:
+                continue
+            except OSError as error:
+                self._pause(listening, error)
+                return
+            task = self._loop.create_task(self._open(accepted))
+            self._opening[task] = None
+            task.add_done_callback(self._opening.pop)
+
+    def _pause(self, listening: socket.socket, error: OSError) -> None:
+        """Those who wait are still there a little later, when others may have left."""
+        if not self._is_refused:
+            self._is_refused = True
+            logger.warning("cannot accept connections port=%d reason=%r; trying again", self._port, str(error))
+        self._loop.remove_reader(listening)
+        self._paused[listening] = self._loop.call_later(ACCEPT_RETRY_SECONDS, self._resume, listening)
+
+    async def _open(self, accepted: socket.socket) -> None:
+        try:
+            accepted.setblocking(False)
+            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            await self._loop.connect_accepted_socket(self._connection_factory, accepted)
+        except OSError:
+            # It left before it was served.
+            accepted.close()
+        except BaseException:
+            accepted.close()
+            raise
 
 
 class RealNet:

@@ -4,12 +4,16 @@ import asyncio
 import os
 import sys
 from asyncio.subprocess import PIPE, Process
-from typing import Final
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, TypeVar
 
 from levada.world.worker_process import DONE, LENGTH, encode_request
 from levada.world.workers import WorkerError
 
 EXIT_TIMEOUT_S: Final = 5.0
+
+T = TypeVar("T")
 
 
 class RealWorkers:
@@ -19,7 +23,13 @@ class RealWorkers:
         self._free_slots = asyncio.Semaphore(limit)
         self._idle: list[Process] = []
         self._busy: dict[int, Process] = {}
+        self._killed: list[Process] = []
+        """Those whose end has not been seen yet."""
         self._closed = False
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="levada-compute")
+
+    async def compute(self, call: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call)
 
     async def run(self, task: str, argument: bytes) -> bytes:
         async with self._free_slots:
@@ -35,6 +45,7 @@ class RealWorkers:
             except BaseException:
                 # Cancelled: the reply still to come must not be taken for that of the next task.
                 _kill(worker)
+                self._killed = [one for one in (*self._killed, worker) if one.returncode is None]
                 raise
             finally:
                 del self._busy[worker.pid]
@@ -51,8 +62,9 @@ class RealWorkers:
         idle, self._idle = self._idle, []
         for worker in idle:
             await _end(worker)
-        for worker in list(self._busy.values()):
+        for worker in [*self._busy.values(), *self._killed]:
             await worker.wait()
+        self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def _give_back(self, worker: Process) -> None:
         if self._closed:
@@ -65,14 +77,17 @@ class RealWorkers:
             worker = self._idle.pop()
             if worker.returncode is None:
                 return worker
-        return await asyncio.create_subprocess_exec(
-            # -P: a file in the working directory must not stand in for a module.
-            *(sys.executable, "-P", "-m", "levada.world.worker_process"),
-            stdin=PIPE,
-            stdout=PIPE,
-            # The child imports what its parent can import, however the parent's path came about.
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        )
+        try:
+            return await asyncio.create_subprocess_exec(
+                # -P: a file in the working directory must not stand in for a module.
+                *(sys.executable, "-P", "-m", "levada.world.worker_process"),
+                stdin=PIPE,
+                stdout=PIPE,
+                # The child imports what its parent can import, however the parent's path came about.
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            )
+        except OSError as error:
+            raise WorkerError(f"no worker could be started: {error}") from error
 
 
 async def _exchange(worker: Process, request: bytes) -> bytes:

@@ -22,8 +22,9 @@ Task = Callable[[bytes, Disk], bytes]
 
 
 def main() -> None:
-    # Ctrl-C reaches the whole foreground group; when to stop is the broker's decision, told by closing stdin.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Ctrl-C and a terminal that closes reach the whole group; when to stop is the broker's decision, who closes stdin.
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     requests, replies = _take_standard_streams()
     work: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     # A thread of its own reads stdin, so that a worker in the middle of a task also goes when its broker dies.

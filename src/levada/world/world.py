@@ -25,3 +25,5 @@ class ClientWorld:
     clock: Clock
     entropy: Entropy
     net: Net
+    is_real: bool = False
+    """Whether a person may have mistyped an address, and waits; nobody does in a simulation."""

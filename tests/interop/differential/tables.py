@@ -18,6 +18,7 @@ from tests.interop.differential import (
     topic_cases,
     transaction_admin_cases,
     transaction_cases,
+    transaction_deletion_cases,
 )
 
 TABLES = (
@@ -59,4 +60,5 @@ TABLES = (
     *group_offset_cases.TABLES,
     *transaction_admin_cases.TABLES,
     *transaction_cases.TABLES,
+    *transaction_deletion_cases.TABLES,
 )

@@ -15,7 +15,8 @@ from levada.broker.handlers import HANDLERS
 from levada.broker.metrics import BrokerMetrics
 from levada.broker.route import routes_of
 from levada.model.metrics import Registry
-from levada.net.connection import CloseConnection, Reply, ServerConnection
+from levada.net.connection import ServerConnection
+from levada.net.reply import CloseConnection, Reply
 from levada.node.node import Node
 from levada.node.settings import node_settings
 from levada.protocol.codec import encode_bytes
@@ -54,6 +55,14 @@ class SeededEntropy:
         return self._random.randrange(bound)
 
 
+def a_connection() -> ServerConnection:
+    """What a dispatcher needs of one."""
+    return cast(
+        ServerConnection,
+        SimpleNamespace(peer="peer", keep=lambda frame: memoryview(bytes(frame)), hold_for=lambda reply: reply),
+    )
+
+
 class Undiscerning(Dispatcher):
     """Decodes every request."""
 
@@ -72,7 +81,7 @@ class Side:
     async def ask(self, frame: bytes) -> bytes | str | None:
         """The reply as one piece, or why the connection was closed; the frame is overwritten as soon as it may be."""
         buffer = memoryview(bytearray(frame))
-        connection = cast(ServerConnection, SimpleNamespace(peer="peer"))
+        connection = a_connection()
         try:
             reply = self.dispatch(buffer, connection)
             buffer[:] = b"\xdd" * len(buffer)

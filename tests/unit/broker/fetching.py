@@ -80,7 +80,7 @@ class Server:
         hosted = HostedTopic(name, topic_id, config)
         for state in states:
             log = opened(self._directory / f"{name}-{state.index}-{topic_id.hex()}", config)
-            partition = hosted.partitions[state.index] = Partition(name, topic_id, state.index, log)
+            partition = hosted.partitions[state.index] = Partition(name, topic_id, state.index, log, lambda _: None)
             partition.follow(state, NODE)
         self.replicas.topics[name] = hosted
         self._know(TopicState(name, topic_id, states))

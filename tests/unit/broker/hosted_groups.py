@@ -1,6 +1,7 @@
 """A group coordinator over one real partition of `__consumer_offsets`."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 from levada.broker.flushing import Flushing
@@ -12,15 +13,18 @@ from levada.model.metrics import Timer
 from levada.storage.log_config import LogConfig
 from levada.world.clock import Clock
 from levada.world.disk import AsyncDisk
-from levada.world.real import RealEntropy, real_world
+from levada.world.real import RealClock, RealEntropy, real_world
 from tests.logs import opened
 
 NODE = 1
 ALONE = Cluster(Image, lambda _: {})
 
 
-def offsets_partition(directory: Path) -> Partition:
-    partition = Partition("__consumer_offsets", bytes(16), 0, opened(directory, LogConfig()))
+def offsets_partition(directory: Path, index: int = 0, flushed_by: AsyncDisk | None = None) -> Partition:
+    """With a device to flush to, every commit waits for it."""
+    flushing = Flushing(flushed_by or real_world().async_disk, RealClock(), Timer(0))
+    config = LogConfig() if flushed_by is None else LogConfig(flush_messages=1)
+    partition = Partition("__consumer_offsets", bytes(16), index, opened(directory, config), flushing.begin)
     lead(partition, epoch=0)
     return partition
 
@@ -29,13 +33,16 @@ def lead(partition: Partition, *, epoch: int, leader: int = NODE) -> None:
     partition.follow(PartitionState(0, (NODE,), (NODE,), leader=leader, leader_epoch=epoch), NODE)
 
 
-def coordinator_of(settings: GroupSettings, clock: Clock, flushed_by: AsyncDisk | None = None) -> GroupCoordinator:
+def coordinator_of(
+    settings: GroupSettings,
+    clock: Clock,
+    new_machine: Callable[[], GroupMachine] | None = None,
+    image: Callable[[], Image] = Image,
+) -> GroupCoordinator:
     entropy, disk = RealEntropy(), real_world().async_disk
+    cluster = Cluster(image, lambda _: {})
     return GroupCoordinator(
-        lambda: GroupMachine(settings, ALONE, entropy.random_bytes, GroupCounts()),
-        clock,
-        disk,
-        Flushing(flushed_by or disk, clock, Timer(0)),
+        new_machine or (lambda: GroupMachine(settings, cluster, entropy.random_bytes, GroupCounts())), clock, disk
     )
 
 

@@ -4,8 +4,7 @@ import asyncio
 import random
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -14,7 +13,6 @@ from levada.broker.familiar_fetch import FamiliarFetch
 from levada.broker.familiar_produce import FamiliarProduce
 from levada.broker.handlers import fetch as fetch_handler
 from levada.broker.handlers import produce as produce_handler
-from levada.net.connection import ServerConnection
 from levada.protocol.api import ApiKey
 from levada.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from levada.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -22,7 +20,7 @@ from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTo
 from levada.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from levada.records import Codec, build_batch
 from tests.logs import T0
-from tests.unit.broker.familiar_requests import TOPICS, Side, frame_of, joined, two_sides
+from tests.unit.broker.familiar_requests import TOPICS, Side, a_connection, frame_of, joined, two_sides
 
 NO_ID = bytes(16)
 BY_ID = {ApiKey.PRODUCE: 13, ApiKey.FETCH: 13}
@@ -216,7 +214,7 @@ def test_a_parked_fetch_sees_what_a_familiar_request_appends_in_the_same_turn(tm
         async with two_sides(tmp_path) as (known, _):
             produced = simple_produce(known, 12)
             assert await known.ask(produced)
-            connection = cast(ServerConnection, SimpleNamespace(peer="peer"))
+            connection = a_connection()
             waiting = known.dispatch(memoryview(simple_fetch(known, 12, offset=1, max_wait_ms=60_000)), connection)
             assert isinstance(waiting, asyncio.Future)
             known.stop_decoding()
@@ -229,6 +227,39 @@ def test_a_parked_fetch_sees_what_a_familiar_request_appends_in_the_same_turn(tm
 
 def test_of_too_many_kinds_the_oldest_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(familiar, "MAX_KNOWN", 2)
+
+    async def main() -> None:
+        async with two_sides(tmp_path) as (known, _):
+            sent = [simple_produce(known, 12).replace(b"client", name) for name in (b"first!", b"second", b"third!")]
+            for frame in sent:
+                assert isinstance(await known.ask(frame), bytes)
+            known.stop_decoding()
+            assert await known.ask(sent[0]) == "decoded"
+            assert isinstance(await known.ask(sent[1]), bytes)
+            assert isinstance(await known.ask(sent[2]), bytes)
+
+    asyncio.run(main())
+
+
+def test_a_request_of_more_than_a_kilobyte_beside_its_records_is_not_learned(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with two_sides(tmp_path) as (known, _):
+            long_names = simple_produce(known, 12).replace(b"\0\6client", (2_000).to_bytes(2, "big") + b"c" * 2_000)
+            ask = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+            topic = FetchTopic(topic="plain", topic_id=NO_ID, partitions=[ask])
+            tagged = FetchRequest(max_wait_ms=0, min_bytes=1, topics=[topic])
+            tagged.unknown_tags = {9_999: bytes(2_000)}  # type: ignore[attr-defined]
+            requests = [long_names, frame_of(tagged, 12)]
+            for frame in requests:
+                assert isinstance(await known.ask(frame), bytes)
+            known.stop_decoding()
+            assert [await known.ask(frame) for frame in requests] == ["decoded", "decoded"]
+
+    asyncio.run(main())
+
+
+def test_what_is_known_is_bounded_in_bytes_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(familiar, "MAX_KNOWN_BYTES", 3 * familiar.ENTRY_BYTES)
 
     async def main() -> None:
         async with two_sides(tmp_path) as (known, _):

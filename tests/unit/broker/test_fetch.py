@@ -7,7 +7,7 @@ import pytest
 
 from levada.broker.settings import BrokerSettings
 from levada.model.errors import ErrorCode
-from levada.protocol.codec import decode, encode
+from levada.protocol.codec import decode, encode, encode_bytes
 from levada.protocol.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -19,7 +19,7 @@ from levada.protocol.messages.fetch import (
 )
 from levada.world.disk import FileRange
 from tests.logs import append, end_transaction
-from tests.unit.broker.fetching import NEWEST, OTHER_NODE, Client, Server, partitions_of, seen, size_of
+from tests.unit.broker.fetching import NAMES_ONLY, NEWEST, OTHER_NODE, Client, Server, partitions_of, seen, size_of
 
 EVERY_VERSION = pytest.mark.parametrize("version", range(4, NEWEST + 1))
 
@@ -219,6 +219,16 @@ def test_a_diverging_epoch_is_repeated_in_a_session(server: Server) -> None:
         (data,) = partitions_of(client.go_on())
         assert data.diverging_epoch == EpochEndOffset(epoch=0, end_offset=1)
     assert partitions_of(client.go_on(client.topic("t", {0: 2}, last_fetched_epoch=2))) == []
+
+
+def test_a_session_that_goes_on_with_an_older_version_is_not_told_what_that_cannot_say(server: Server) -> None:
+    append(server.partition("t").log, b"v", leader_epoch=0)
+    append(server.partition("t").log, b"v", leader_epoch=2)
+    client = Client(server, NAMES_ONLY)
+    client.open(client.topic("t", {0: 2}, last_fetched_epoch=1))
+    client.version = NAMES_ONLY - 1
+    response = client.go_on()
+    assert encode_bytes(response, client.version)
 
 
 # Refusals.

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from levada.broker import fetch_sessions
 from levada.broker.fetch_sessions import MIN_EVICTION_MS
 from levada.model.errors import ErrorCode
 from levada.protocol.declare import MAX_INT32
@@ -320,6 +321,19 @@ def test_without_room_a_fetch_is_answered_without_a_session(small: Server) -> No
     assert len(small.partition("t", 0)._watchers) == 2
     assert not small.partition("t", 1)._watchers
     assert small.fetch_sessions.evictions == 0
+
+
+def test_all_sessions_together_have_a_limited_number_of_partitions(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch_sessions, "MAX_PARTITIONS", 4)
+    first = session_of(Client(server), 0, 0)
+    second = Client(server)
+    assert second.open(second.topic("t", {0: 0, 1: 0, 2: 0})).session_id == 0
+    session_of(second, 0, 0)
+    grown = first.fetch(first.topic("t", {2: 0}), session_id=first.session_id, session_epoch=1)
+    assert grown.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    session_of(Client(server), 0, 0)
 
 
 def test_no_slots_no_sessions(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import pytest
 
-from levada.groups import CommittedOffset, GroupSettings, Joiner, NewOffset
+from levada.groups import CommittedOffset, GroupSettings, Joiner, commit_record
 from levada.model.errors import CoordinatorLoadInProgress, ErrorCode, NotCoordinator, UnknownServerError
 from levada.protocol.messages.heartbeat import HeartbeatRequest
 from levada.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
@@ -45,10 +45,8 @@ class Coordinator:
         self, directory: Path, initial_rebalance_delay_ms: int = 0, flushed_by: AsyncDisk | None = None
     ) -> None:
         self.settings = GroupSettings(initial_rebalance_delay_ms=initial_rebalance_delay_ms, min_session_timeout_ms=1)
-        self.partition = offsets_partition(directory)
-        self.inner = coordinator_of(self.settings, LoopClock(), flushed_by)
-        if flushed_by is not None:
-            self.partition.log.reconfigure(replace(self.partition.log.config, flush_messages=1))
+        self.partition = offsets_partition(directory, flushed_by=flushed_by)
+        self.inner = coordinator_of(self.settings, LoopClock())
 
     async def load(self) -> "Coordinator":
         await loaded(self.inner, self.partition)
@@ -76,8 +74,10 @@ class Coordinator:
 
     def commit(self, offset: int, metadata: str = "") -> "asyncio.Future[list[ErrorCode]]":
         request = OffsetCommitRequest(group_id="g", member_id="", topics=[])
-        new = [NewOffset("topic", 0, CommittedOffset(offset, 0, metadata, 0))]
-        return self.inner.submit("g", lambda machine, token, now_ms: machine.commit(token, request, 10, new, now_ms))
+        records = [commit_record("g", "topic", 0, CommittedOffset(offset, 0, metadata, 0))]
+        return self.inner.submit(
+            "g", lambda machine, token, now_ms: machine.commit(token, request, 10, records, now_ms)
+        )
 
     def committed(self) -> int | None:
         [machine] = self.inner.machines()

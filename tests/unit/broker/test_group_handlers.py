@@ -19,7 +19,7 @@ from levada.broker.handlers import (
     sync_group,
 )
 from levada.broker.route import Request
-from levada.groups import CommittedOffset, GroupMachine, GroupSettings, NewOffset
+from levada.groups import CommittedOffset, GroupMachine, GroupSettings, commit_record
 from levada.metadata.delta import apply
 from levada.metadata.image import Image
 from levada.metadata.records import PartitionRecord, TopicRecord
@@ -56,7 +56,7 @@ class Client:
     def __init__(self, directory: Path) -> None:
         self.topic_id = bytes(range(16))
         settings = GroupSettings(initial_rebalance_delay_ms=0, max_offset_metadata_size=10)
-        self.coordinator = coordinator_of(settings, RealClock())
+        self.coordinator = coordinator_of(settings, RealClock(), image=lambda: self.broker.image)
         self.partition = offsets_partition(directory)
         records = [
             TopicRecord(name="orders", topic_id=self.topic_id),
@@ -279,6 +279,17 @@ def test_offset_commit_in_every_version(client: Client, version: int) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("retention_ms", [2**63 - 1, -(2**63), 0])
+def test_an_offset_may_be_kept_for_as_long_as_a_number_can_say(client: Client, retention_ms: int) -> None:
+    async def main() -> None:
+        message = commit_request(client, 4)
+        message.retention_time_ms = retention_ms
+        reply = await client.send(offset_commit, message, 4)
+        assert reply.topics[0].partitions[0].error_code == ErrorCode.NONE
+
+    asyncio.run(main())
+
+
 def test_a_commit_is_refused_partition_by_partition(client: Client) -> None:
     async def main() -> None:
         request = commit_request(client, 9)
@@ -339,7 +350,7 @@ def test_offset_fetch_in_every_version(client: Client, version: int) -> None:
 @pytest.mark.parametrize("version", [9, 10])
 def test_offset_fetch_by_id_leaves_out_topics_that_are_no_more(client: Client, version: int) -> None:
     async def main() -> None:
-        gone = NewOffset("gone", 0, CommittedOffset(1, 0, "", 0))
+        gone = commit_record("g", "gone", 0, CommittedOffset(1, 0, "", 0))
         await loaded(client.coordinator, client.partition)
         await client.coordinator.submit(
             "g", lambda machine, token, now_ms: machine.commit(token, commit_request(client, 10), 10, [gone], now_ms)

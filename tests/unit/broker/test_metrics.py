@@ -24,9 +24,9 @@ from levada.broker.gauges import (
 )
 from levada.broker.group_gauges import register_group_gauges
 from levada.broker.metrics import TOPIC_METERS, BrokerMetrics
-from levada.broker.response_errors import error_counter
+from levada.broker.response_errors import error_codes, error_counter
 from levada.broker.route import Request, Route
-from levada.groups import CommittedOffset, GroupCounts, GroupSettings, NewOffset
+from levada.groups import CommittedOffset, GroupCounts, GroupSettings, commit_record
 from levada.model.errors import ErrorCode
 from levada.model.metrics import Registry, Value
 from levada.net.connection import ServerConnection
@@ -40,8 +40,14 @@ from levada.protocol.messages.add_partitions_to_txn import (
 )
 from levada.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from levada.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from levada.protocol.messages.offset_commit import OffsetCommitRequest
+from levada.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
 from levada.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
+from levada.world.process_metrics import ProcessMetrics
 from levada.world.real import RealClock
 from tests.unit.broker.hosted_groups import coordinator_of, loaded, offsets_partition
 
@@ -199,6 +205,22 @@ def test_error_codes_are_found_wherever_they_are() -> None:
     assert error_counter(AddPartitionsToTxnResponse)(added, codes) == 1
     assert error_counter(HeartbeatResponse)(HeartbeatResponse(), codes) == 0
     assert codes == {1: 1, 70: 1, 48: 1}
+    assert [code for code in error_codes(FetchResponse)(response) if code] == [70, 1]
+    assert not any(error_codes(HeartbeatResponse)(HeartbeatResponse()))
+
+
+def test_the_errors_of_a_large_response_are_counted_in_slices() -> None:
+    metrics = BrokerMetrics(Registry(), now_ms=0)
+    partitions = [
+        OffsetCommitResponsePartition(partition_index=index, error_code=index % 2 and ErrorCode.UNKNOWN_MEMBER_ID)
+        for index in range(12_000)
+    ]
+    topic = OffsetCommitResponseTopic(name="t", partitions=partitions)
+    counted = metrics.apis[ApiKey.OFFSET_COMMIT].count_errors_in_slices(OffsetCommitResponse(topics=[topic]))
+    assert list(counted) == [2_500, 5_000, 6_000]
+    metrics.tick(TICK_MS)
+    counter = shown(metrics)[f"{REQUESTS}ErrorsPerSec,request=OffsetCommit,error=UNKNOWN_MEMBER_ID"]
+    assert counter["Count"] == 6_000
 
 
 # Dispatch
@@ -306,7 +328,14 @@ class View:
 
     def broker(self) -> BrokerFigures:
         waiting, connections = {"Fetch": 3}, {"PLAINTEXT": 12}
-        return BrokerFigures(state=RUNNING, cluster_id="c", delayed_operations=waiting, connections=connections)
+        directories = {"/data": False}
+        return BrokerFigures(
+            state=RUNNING,
+            cluster_id="c",
+            log_directories=directories,
+            delayed_operations=waiting,
+            connections=connections,
+        )
 
     def controller(self) -> ControllerFigures:
         return ControllerFigures(is_active=True, topics=2, partitions=9)
@@ -346,8 +375,8 @@ def test_groups_and_offsets_are_counted(tmp_path: Path) -> None:
         register_group_gauges(registry, coordinator, counts)
         await loaded(coordinator, offsets_partition(tmp_path))
         request = OffsetCommitRequest(group_id="g", member_id="", topics=[])
-        new = [NewOffset("t", index, CommittedOffset(1, 0, "", 0)) for index in range(3)]
-        await coordinator.submit("g", lambda machine, token, now_ms: machine.commit(token, request, 9, new, now_ms))
+        records = [commit_record("g", "t", index, CommittedOffset(1, 0, "", 0)) for index in range(3)]
+        await coordinator.submit("g", lambda machine, token, now_ms: machine.commit(token, request, 9, records, now_ms))
         beans = {reading.name: reading.attributes for reading in registry.collect()}
         manager = "kafka.server:type=GroupMetadataManager,name="
         assert [beans[manager + name]["Value"] for name in ("NumOffsets", "NumGroups", "NumGroupsEmpty")] == [3, 1, 1]
@@ -390,13 +419,18 @@ def test_the_page_of_metrics_names_all_of_them_and_no_others() -> None:
     register_broker_gauges(registry, View())
     register_group_gauges(registry, coordinator_of(GroupSettings(), RealClock()), GroupCounts())
     register_cleaning_gauges(registry, ["/data"], CleaningFigures(), lambda: 0)
+    ProcessMetrics(registry, now_ms=0)
     for counter in TOPIC_METERS:
         setattr(metrics.topic("t"), counter, 1)
     metrics.apis[ApiKey.PRODUCE].record(9, 10, 1_000, None)
     served = {
-        (reading.family + "".join(f",{tag}={{{tag}}}" for tag in reading.tags), reading.kind)
+        (
+            re.sub(r"generation \d", "generation {0, 1, 2}", reading.family)
+            + "".join(f",{tag}={{{tag}}}" for tag in reading.tags),
+            reading.kind,
+        )
         for reading in registry.collect()
     }
-    written = re.findall(r"^\| `(kafka[^`]*)` \| (\w+) \| \S", PAGE.read_text(), re.MULTILINE)
+    written = re.findall(r"^\| `([a-z.]+:type[^`]*)` \| (\w+) \| \S", PAGE.read_text(), re.MULTILINE)
     assert len(written) == len(set(written))
     assert set(written) == served

@@ -42,15 +42,16 @@ class Partitions:
 
 class Coordinator:
     def __init__(self, directory: Path) -> None:
-        self.partition = Partition("__transaction_state", bytes(16), 0, opened(directory, LogConfig()))
-        lead(self.partition, epoch=0)
         clock, disk = RealClock(), real_world().async_disk
+        flushing = Flushing(disk, clock, Timer(0))
+        log = opened(directory, LogConfig())
+        self.partition = Partition("__transaction_state", bytes(16), 0, log, flushing.begin)
+        lead(self.partition, epoch=0)
         numbers = iter(range(1_000, 2_000))
         self.inner = TransactionCoordinator(
             lambda: TransactionMachine(TransactionSettings(), lambda: next(numbers)),
             clock,
             disk,
-            Flushing(disk, clock, Timer(0)),
         )
         self.partitions = Partitions()
         self.inner.send_markers = self.partitions.send

@@ -29,7 +29,7 @@ def settings_named(findings: list[Finding]) -> list[tuple[str, str]]:
     ("replicas", "settings", "expected"),
     [
         (3, SAFE_TOPIC, []),
-        (1, SAFE_TOPIC, [("risk", "replication.factor"), ("note", "min.insync.replicas")]),
+        (1, SAFE_TOPIC, [("risk", "replication.factor")]),
         (3, {"min.insync.replicas": "1"}, [("risk", "min.insync.replicas")]),
         (3, {}, [("risk", "min.insync.replicas")]),
         (3, {**SAFE_TOPIC, "min.insync.replicas": "3"}, [("note", "min.insync.replicas")]),

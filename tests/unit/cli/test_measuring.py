@@ -16,7 +16,7 @@ def test_the_total_is_about_all_records() -> None:
     assert stats.record([10], 1 << 20, now_ms=2_000) == []
     assert stats.total_line(3_000) == (
         "4 records sent, 2.000000 records/sec (2.00 MB/sec), 4.00 ms avg latency, 10.00 ms max latency,"
-        " 3 ms 50th, 10 ms 95th, 10 ms 99th, 10 ms 99.9th."
+        " 3 ms 50th, 10 ms 95th, 10 ms 99th, 10 ms 99.9th, 10 ms 99.99th."
     )
 
 

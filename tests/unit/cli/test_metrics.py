@@ -103,8 +103,8 @@ def test_rows_go_on_at_the_interval(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--object-name", f"{BYTES_IN}x"], f"no MBean fits '{BYTES_IN}x'; the nearest one is '{BYTES_IN}'"),
-        (["--object-name", f"{BYTES_IN},topic=order"], f"the nearest one is '{BYTES_IN},topic=orders'"),
+        (["--object-name", f"{BYTES_IN}x"], f"no MBean fits '{BYTES_IN}x'; did you mean {BYTES_IN}?"),
+        (["--object-name", f"{BYTES_IN},topic=order"], f"did you mean {BYTES_IN},topic=orders?"),
         (["--object-name", STATE, "--attributes", "Valu"], "no MBean has an attribute 'Valu'; there are Value"),
     ],
 )

@@ -70,7 +70,11 @@ def test_ones_own_callables_are_taken_as_they_are() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        (None, "text", "TypeError: a str is not bytes; encode it, or set key_serializer or value_serializer"),
+        (
+            None,
+            "text",
+            "TypeError: a str is not bytes; encode it, or give the producer a serializer: key_serializer=str.encode",
+        ),
         (None, 7, "a int is not bytes"),
         ("str", b"raw", "a bytes is not a str"),
         ("str", "\ud800", "UnicodeEncodeError"),

@@ -13,11 +13,12 @@ from levada.groups import (
     GroupMachine,
     GroupSettings,
     Joiner,
-    NewOffset,
     State,
+    commit_record,
 )
 from levada.metadata.image import Image
 from levada.model.errors import ErrorCode
+from levada.protocol.declare import NO_UUID
 from levada.protocol.messages.heartbeat import HeartbeatRequest
 from levada.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from levada.protocol.messages.leave_group import MemberIdentity
@@ -25,7 +26,6 @@ from levada.protocol.messages.offset_commit import OffsetCommitRequest
 from levada.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from tests.unit.groups.journals import MemoryJournal
 
-ALONE = Cluster(Image, lambda _: {})
 NEWEST = 10
 GROUP = "g"
 SESSION_MS = 10_000
@@ -48,12 +48,14 @@ class Coordinator:
         self.now_ms = 1_000_000
         self.replies: dict[int, Any] = {}
         self.journal = journal or MemoryJournal()
+        self.image = Image()
         self.load()
 
     def load(self) -> None:
         """Begin anew with what the journal holds, as another coordinator would."""
+        cluster = Cluster(lambda: self.image, lambda _: {})
         machine = GroupMachine(
-            self._settings, ALONE, lambda size: next(self._chance).to_bytes(size, "big"), self.counts
+            self._settings, cluster, lambda size: next(self._chance).to_bytes(size, "big"), self.counts
         )
         self.shard = Shard(machine, self.journal)
         for record in self.journal.records():
@@ -173,6 +175,7 @@ class Coordinator:
         metadata: str = "",
         group: str = GROUP,
         topic: str = "topic",
+        topic_id: bytes = NO_UUID,
     ) -> ErrorCode:
         request = OffsetCommitRequest(
             group_id=group,
@@ -181,8 +184,9 @@ class Coordinator:
             group_instance_id=instance,
             topics=[],
         )
-        new = NewOffset(topic, 0, CommittedOffset(offset, 0, metadata, self.now_ms))
-        token = self.run(lambda machine, token: machine.commit(token, request, NEWEST, [new], self.now_ms))
+        committed = CommittedOffset(offset, 0, metadata, self.now_ms, topic_id=topic_id)
+        record = commit_record(group, topic, 0, committed)
+        token = self.run(lambda machine, token: machine.commit(token, request, NEWEST, [record], self.now_ms))
         [code] = self.replies[token]
         return ErrorCode(code)
 

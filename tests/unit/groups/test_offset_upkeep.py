@@ -1,16 +1,18 @@
 """How long offsets are kept, and who may delete them or their group."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from levada.groups import CommittedOffset, GroupSettings, NewOffset, State
-from levada.groups.machine import CHORE_SIZE
+from levada.groups import CommittedOffset, GroupSettings, State, commit_record, upkeep
 from levada.groups.records import GroupMetadataKey
+from levada.groups.upkeep import CHORE_SIZE, PORTION_SIZE
 from levada.model.errors import ErrorCode
 from levada.protocol.messages.consumer_protocol import ConsumerProtocolSubscription, encode_subscription
 from levada.protocol.messages.offset_commit import OffsetCommitRequest
 from tests.unit.groups.harness import GROUP, Coordinator
+from tests.work import instructions
 
 RETENTION_MS, CHECK_MS = 3_600_000, 60_000
 SETTINGS = GroupSettings(offsets_retention_ms=RETENTION_MS, offsets_check_interval_ms=CHECK_MS)
@@ -111,8 +113,8 @@ def test_a_client_of_long_ago_says_itself_when_its_offset_expires() -> None:
     coordinator = Coordinator(SETTINGS)
     request = OffsetCommitRequest(group_id=GROUP, member_id="", topics=[])
     committed = CommittedOffset(9, 0, "", coordinator.now_ms, expires_ms=coordinator.now_ms + 2 * RETENTION_MS)
-    new = [NewOffset("topic", 0, committed)]
-    coordinator.run(lambda machine, token: machine.commit(token, request, 10, new, coordinator.now_ms))
+    records = [commit_record(GROUP, "topic", 0, committed)]
+    coordinator.run(lambda machine, token: machine.commit(token, request, 10, records, coordinator.now_ms))
     coordinator.load()
     coordinator.advance(2 * RETENTION_MS - 1)
     assert coordinator.committed() == 9
@@ -132,6 +134,101 @@ def test_much_that_expires_at_once_is_ended_bit_by_bit() -> None:
     assert max(coordinator.journal.batches) <= CHORE_SIZE
     # The group goes last, when nothing refers to it.
     assert isinstance(coordinator.journal.records()[-1].key, GroupMetadataKey)
+
+
+def with_offsets(count: int, topics: int = 1) -> Coordinator:
+    """A group that has committed so many, of so many topics."""
+    coordinator = Coordinator(SETTINGS)
+    request = OffsetCommitRequest(group_id=GROUP, member_id="", topics=[])
+    committed = CommittedOffset(1, 0, "", coordinator.now_ms)
+    records = [commit_record(GROUP, f"t{number % topics}", number, committed) for number in range(count)]
+    coordinator.run(lambda machine, token: machine.commit(token, request, 10, records, coordinator.now_ms))
+    return coordinator
+
+
+def expire_all(coordinator: Coordinator) -> None:
+    coordinator.now_ms += RETENTION_MS
+    coordinator.advance(CHECK_MS - 1)
+
+
+def delete_topic(coordinator: Coordinator) -> None:
+    coordinator.run(lambda machine, _: machine.forget_topics(["t0"], coordinator.now_ms))
+    coordinator.advance(CHECK_MS - 1)
+
+
+@pytest.mark.parametrize("end_all", [expire_all, delete_topic])
+def test_ending_many_offsets_takes_a_time_that_grows_with_their_number(end_all: Callable[[Coordinator], None]) -> None:
+    few, many = with_offsets(2 * CHORE_SIZE), with_offsets(8 * CHORE_SIZE)
+    assert instructions(lambda: end_all(many)) < 6 * instructions(lambda: end_all(few))
+    assert len(many.machine.offsets) == 0
+
+
+def turns_of_upkeep(coordinator: Coordinator) -> list[int]:
+    """What each turn of the next check takes."""
+    machine = coordinator.machine
+    coordinator.now_ms += CHECK_MS
+    turns = []
+    while (deadline_ms := machine.deadline_ms()) is not None and deadline_ms <= coordinator.now_ms + 1_000:
+        coordinator.now_ms = max(coordinator.now_ms, deadline_ms)
+        turns.append(instructions(lambda: machine.expire(coordinator.now_ms)))
+    return turns
+
+
+def test_a_turn_of_upkeep_looks_at_some_offsets_of_a_group_that_has_many() -> None:
+    coordinator = with_offsets(8 * PORTION_SIZE, topics=3)
+    turns = turns_of_upkeep(coordinator)
+    assert len(turns) > 8
+    assert max(turns[1:]) < 4 * min(turns[1:8])
+    assert len(coordinator.machine.offsets) == 8 * PORTION_SIZE, "none of them is old"
+
+
+@pytest.mark.parametrize("topics", [1, 8 * PORTION_SIZE])
+def test_the_first_turn_of_upkeep_does_not_list_all_offsets_of_a_group(topics: int) -> None:
+    few, many = with_offsets(2 * PORTION_SIZE, topics), with_offsets(16 * PORTION_SIZE, topics)
+    assert turns_of_upkeep(many)[0] < 1.5 * turns_of_upkeep(few)[0]
+
+
+def open_transactions(coordinator: Coordinator, count: int, topic: str) -> None:
+    """So many producers have an offset pending for the group."""
+    committed = CommittedOffset(1, 0, "", coordinator.now_ms)
+    for producer in range(count):
+        coordinator.machine.apply(commit_record(GROUP, topic, producer, committed, producer, 0))
+
+
+@pytest.mark.parametrize("topic", ["t0", "other"])
+def test_a_turn_of_upkeep_does_not_walk_the_transactions_that_are_open(topic: str) -> None:
+    without, beside = with_offsets(PORTION_SIZE), with_offsets(PORTION_SIZE)
+    open_transactions(beside, 200, topic)
+    assert turns_of_upkeep(beside)[0] < 1.2 * turns_of_upkeep(without)[0]
+
+
+@pytest.mark.parametrize("end_all", [expire_all, delete_topic])
+def test_ending_offsets_does_not_walk_the_transactions_that_are_open(end_all: Callable[[Coordinator], None]) -> None:
+    without, beside = with_offsets(PORTION_SIZE), with_offsets(PORTION_SIZE)
+    open_transactions(beside, 200, "other")
+    assert instructions(lambda: end_all(beside)) < 1.2 * instructions(lambda: end_all(without))
+    assert beside.machine.offsets.of(GROUP) == {}
+
+
+def test_offsets_that_come_and_go_while_upkeep_walks_them_do_not_stop_it() -> None:
+    coordinator = with_offsets(4 * PORTION_SIZE, topics=4)
+    coordinator.now_ms += CHECK_MS
+    assert coordinator.machine.expire(coordinator.now_ms)
+    coordinator.commit(topic="new")
+    delete_offsets(coordinator, *(("t0", number) for number in range(0, 4 * PORTION_SIZE, 4)))
+    coordinator.advance(1_000)
+    assert len(coordinator.machine.offsets) == 3 * PORTION_SIZE + 1
+    expire_all(coordinator)
+    assert len(coordinator.machine.offsets) == 0
+
+
+def test_a_turn_of_upkeep_looks_at_some_groups_where_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upkeep, "LOOKS_AT_ONCE", 20)
+    coordinator = Coordinator(SETTINGS)
+    for number in range(100):
+        coordinator.commit(group=f"g{number}")
+    assert len(turns_of_upkeep(coordinator)) >= 10
+    assert len(coordinator.machine.offsets) == 100
 
 
 def test_what_was_committed_for_a_deleted_topic_is_gone_and_what_comes_later_stays() -> None:

@@ -1,12 +1,17 @@
 """Offsets that are committed with a transaction: nobody sees them before, and nothing is lost of them after."""
 
+from collections.abc import Callable
+
 import pytest
 
 from levada.coordination.decision import EndOfTransaction, Record
-from levada.groups import CommittedOffset, GroupSettings, NewOffset
+from levada.groups import CommittedOffset, GroupSettings, commit_record
+from levada.groups.records import OffsetCommitKey
 from levada.model.errors import ErrorCode
+from levada.protocol.declare import NO_UUID
 from levada.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from tests.unit.groups.harness import GROUP, SESSION_MS, Coordinator
+from tests.work import instructions
 
 PRODUCER, OTHER = 7, 8
 
@@ -19,6 +24,7 @@ def commit_in_transaction(
     member: str = "",
     generation: int = -1,
     instance: str | None = None,
+    topic_id: bytes = NO_UUID,
 ) -> ErrorCode:
     request = TxnOffsetCommitRequest(
         transactional_id="t",
@@ -30,9 +36,10 @@ def commit_in_transaction(
         group_instance_id=instance,
         topics=[],
     )
-    new = [NewOffset("topic", 0, CommittedOffset(offset, 0, "", coordinator.now_ms))]
+    committed = CommittedOffset(offset, 0, "", coordinator.now_ms, topic_id=topic_id)
+    records = [commit_record(GROUP, "topic", 0, committed, producer, 0)]
     token = coordinator.run(
-        lambda machine, token: machine.commit_in_transaction(token, request, 5, new, coordinator.now_ms)
+        lambda machine, token: machine.commit_in_transaction(token, request, 5, records, coordinator.now_ms)
     )
     [code] = coordinator.replies[token]
     return ErrorCode(code)
@@ -83,6 +90,19 @@ def test_an_offset_is_unstable_until_all_transactions_on_it_have_ended() -> None
     end(coordinator, is_commit=True, producer=99)
 
 
+def test_a_deleted_offset_takes_nothing_else_of_its_transactions_along() -> None:
+    coordinator = with_pending(2)
+    commit_in_transaction(coordinator, 9, producer=OTHER)
+    coordinator.run(lambda machine, token: machine.delete_offsets(token, GROUP, [("topic", 0)]))
+    unstable = [coordinator.machine.offsets.is_unstable(GROUP, "topic", index) for index in range(2)]
+    assert unstable == [False, True]
+    end(coordinator, is_commit=True, producer=OTHER)
+    assert coordinator.machine.offsets.has_pending(GROUP)
+    end(coordinator, is_commit=True)
+    assert not coordinator.machine.offsets.has_pending(GROUP)
+    assert {index: one.offset for index, one in coordinator.machine.offsets.of(GROUP)["topic"].items()} == {1: 1}
+
+
 def test_members_are_fenced_as_with_any_commit() -> None:
     coordinator = Coordinator()
     (member,) = coordinator.stable(1)
@@ -118,3 +138,116 @@ def test_what_a_transaction_may_still_change_does_not_expire() -> None:
     coordinator.advance(10 * SESSION_MS)
     assert coordinator.committed() is None
     assert coordinator.find() is None
+
+
+def delete_topic(coordinator: Coordinator) -> None:
+    coordinator.run(lambda machine, _: machine.forget_topics(["topic"], coordinator.now_ms))
+
+
+def delete_group(coordinator: Coordinator) -> None:
+    coordinator.run(lambda machine, token: machine.delete_group(token, GROUP))
+
+
+def delete_offset(coordinator: Coordinator) -> None:
+    coordinator.run(lambda machine, token: machine.delete_offsets(token, GROUP, [("topic", 0)]))
+
+
+DELETIONS = pytest.mark.parametrize("delete", [delete_topic, delete_group, delete_offset])
+
+
+@DELETIONS
+@pytest.mark.parametrize("is_loaded", [False, True])
+@pytest.mark.parametrize("was_committed", [False, True])
+def test_what_a_transaction_has_pending_goes_with_its_topic_its_group_or_the_offset(
+    delete: Callable[[Coordinator], None], was_committed: bool, is_loaded: bool
+) -> None:
+    coordinator = Coordinator()
+    if was_committed:
+        coordinator.commit(offset=1)
+    commit_in_transaction(coordinator, 5)
+    commit_in_transaction(coordinator, 6, producer=OTHER)
+    delete(coordinator)
+    if is_loaded:
+        coordinator.load()
+    assert not coordinator.machine.offsets.is_unstable(GROUP, "topic", 0)
+    assert not coordinator.machine.offsets.has_pending(GROUP)
+    for producer in (PRODUCER, OTHER):
+        end(coordinator, is_commit=True, producer=producer)
+    assert coordinator.committed() is None
+    coordinator.load()
+    assert coordinator.committed() is None
+
+
+@DELETIONS
+def test_one_tombstone_ends_an_offset_and_all_that_is_pending_for_it(delete: Callable[[Coordinator], None]) -> None:
+    coordinator = Coordinator()
+    coordinator.commit(offset=1)
+    commit_in_transaction(coordinator, 5)
+    commit_in_transaction(coordinator, 6, producer=OTHER)
+    before = len(coordinator.journal.records())
+    delete(coordinator)
+    written = [one for one in coordinator.journal.records()[before:] if isinstance(one.key, OffsetCommitKey)]
+    assert [(one.key.topic, one.value) for one in written] == [("topic", None)]
+
+
+@DELETIONS
+def test_what_is_committed_after_a_deletion_counts(delete: Callable[[Coordinator], None]) -> None:
+    coordinator = Coordinator()
+    commit_in_transaction(coordinator, 5)
+    delete(coordinator)
+    coordinator.advance(1)
+    commit_in_transaction(coordinator, 9)
+    end(coordinator, is_commit=True)
+    assert coordinator.committed() == 9
+    coordinator.load()
+    assert coordinator.committed() == 9
+
+
+def test_a_commit_for_a_topic_made_anew_outlives_the_deletion_that_is_still_under_way() -> None:
+    coordinator = Coordinator()
+    coordinator.commit(offset=1)
+    deleted_ms = coordinator.now_ms
+    coordinator.advance(1)
+    commit_in_transaction(coordinator, 5)
+    coordinator.run(lambda machine, _: machine.forget_topics(["topic"], deleted_ms))
+    end(coordinator, is_commit=True)
+    assert coordinator.committed() == 5
+
+
+def with_pending(count: int) -> Coordinator:
+    coordinator = Coordinator()
+    request = TxnOffsetCommitRequest(
+        transactional_id="t",
+        group_id=GROUP,
+        producer_id=PRODUCER,
+        producer_epoch=0,
+        generation_id=-1,
+        member_id="",
+        topics=[],
+    )
+    records = [
+        commit_record(GROUP, "topic", index, CommittedOffset(index, 0, "", coordinator.now_ms), PRODUCER, 0)
+        for index in range(count)
+    ]
+    coordinator.run(
+        lambda machine, token: machine.commit_in_transaction(token, request, 5, records, coordinator.now_ms)
+    )
+    return coordinator
+
+
+def end_it(coordinator: Coordinator) -> None:
+    end(coordinator, is_commit=True)
+
+
+@pytest.mark.parametrize("action", [end_it, delete_topic, delete_group])
+def test_ending_or_deleting_many_offsets_of_a_transaction_takes_a_time_that_grows_with_their_number(
+    action: Callable[[Coordinator], None],
+) -> None:
+    few, many = with_pending(250), with_pending(1_000)
+    assert instructions(lambda: action(many)) < 6 * instructions(lambda: action(few))
+
+
+def test_offsets_of_one_group_are_fetched_in_a_time_that_does_not_grow_with_what_others_have_pending() -> None:
+    coordinator = with_pending(1_000)
+    assert instructions(lambda: coordinator.machine.offsets.unstable_of("other", {})) < 100
+    assert instructions(lambda: coordinator.machine.offsets.has_pending("other")) < 100

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from levada.model.broker_keys import BROKER_KEYS, NODE_KEYS, LEVADA_KEYS, THROTTLE_KEYS
+from levada.model.broker_keys import BROKER_KEYS, LEVADA_KEYS, NODE_KEYS, THROTTLE_KEYS
 from levada.model.config import Key
 from levada.model.group_keys import GROUP_KEYS
 from levada.model.topic_keys import TOPIC_KEYS

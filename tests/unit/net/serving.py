@@ -5,8 +5,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from levada.model.buffers import Buffer
-from levada.net.connection import ConnectionSettings, Dispatch, Reply, ServerConnection
+from levada.net.connection import Dispatch, ServerConnection
+from levada.net.connection_settings import ConnectionSettings
 from levada.net.open_connections import ConnectionLimits, OpenConnections
+from levada.net.reply import Reply
 from levada.net.request_memory import UNLIMITED, RequestMemory
 from levada.world.net import BACKLOG, Net
 from levada.world.real_async_disk import RealAsyncDisk

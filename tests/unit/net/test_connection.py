@@ -6,12 +6,8 @@ from pathlib import Path
 import pytest
 
 from levada.model.buffers import Buffer
-from levada.net.connection import (
-    MAX_REQUESTS_IN_PROGRESS,
-    CloseConnection,
-    Reply,
-    ServerConnection,
-)
+from levada.net.connection import MAX_REQUESTS_IN_PROGRESS, ServerConnection
+from levada.net.reply import CloseConnection, Reply
 from levada.world.disk import FileRange
 from levada.world.real_disk import RealDisk, RealFile
 from tests.unit.net.serving import Server, echo, framed, open_fake, read_frame, run_session

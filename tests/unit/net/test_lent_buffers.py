@@ -10,8 +10,9 @@ import pytest
 
 from levada.model.buffers import LENT_BUFFERS, LENT_BYTES, LentBuffers, has_views
 from levada.net.channel import Channel
-from levada.net.connection import Reply, ServerConnection
+from levada.net.connection import ServerConnection
 from levada.net.frames import SCRATCH_SIZE
+from levada.net.reply import Reply
 from levada.protocol.codec import encode_bytes
 from levada.protocol.headers import encode_response_header
 from levada.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData

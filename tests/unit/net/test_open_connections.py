@@ -2,12 +2,14 @@
 
 import asyncio
 import logging
+import socket
 import time
 
 import pytest
 
-from levada.net.connection import Reply, ServerConnection
+from levada.net.connection import ServerConnection
 from levada.net.open_connections import ConnectionLimits, canonical_ip
+from levada.net.reply import Reply
 from levada.sim import Simulation
 from tests.unit.net.serving import Server, echo, framed, open_fake, read_frame
 from tests.unit.world.loops import LOOPS, run_on
@@ -69,6 +71,56 @@ def test_when_too_many_wait_the_next_is_closed(loop: str) -> None:
             assert server.connections.refused_backlog_full == 1
             assert [await is_answered(client) for client in clients[:3]] == [True, False, False]
             for _, writer in clients:
+                writer.close()
+
+    run_on(loop, main())
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_request_that_was_there_before_its_connection_was_held_is_answered_later(loop: str) -> None:
+    async def main() -> None:
+        async with Server(echo, ConnectionLimits(max_connections=1)) as server:
+            # Sent before the loop can accept anything.
+            sockets = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(2)]
+            for one in sockets:
+                one.sendall(framed(b"request"))
+            first, second = [await asyncio.open_connection(sock=one) for one in sockets]
+            assert await read_frame(first[0]) == b"request"
+            assert (server.connections.open, server.connections.held) == (1, 1)
+            assert not await is_answered(second)
+            first[1].close()
+            assert await asyncio.wait_for(read_frame(second[0]), 5) == b"request"
+            second[1].close()
+
+    run_on(loop, main())
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_more_than_there_are_files_for_are_closed_with_one_line_for_all(
+    loop: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        limits = ConnectionLimits(most_possible=20, max_connections=18)
+        async with Server(echo, limits) as server:
+            clients = [await ask(server) for _ in range(40)]
+            assert all([await is_closed(client) for client in clients[20:]])
+            assert (server.connections.open, server.connections.held) == (18, 2)
+            assert server.connections.refused_impossible == 20
+            assert caplog.text.count("too many connections") == 1
+            # One place that is free for a moment does not make it another crowd.
+            clients[0][1].close()
+            assert await asyncio.wait_for(read_frame(clients[18][0]), 5) == b"request"
+            more = [await ask(server) for _ in range(3)]
+            assert all([await is_closed(client) for client in more[1:]])
+            assert caplog.text.count("too many connections") == 1
+            for _, writer in (*clients[:20], *more):
+                writer.close()
+            while server.connections.open:
+                await asyncio.sleep(0.001)
+            again = [await ask(server) for _ in range(21)]
+            assert await is_closed(again[20])
+            assert caplog.text.count("too many connections") == 2
+            for _, writer in (*clients, *again):
                 writer.close()
 
     run_on(loop, main())

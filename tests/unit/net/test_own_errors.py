@@ -5,7 +5,8 @@ import logging
 
 import pytest
 
-from levada.net.connection import CloseConnection, Reply, ServerConnection
+from levada.net.connection import ServerConnection
+from levada.net.reply import CloseConnection, Reply
 from tests.unit.net.serving import Server, framed
 
 

@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from levada.net.connection import CloseConnection, Reply, ServerConnection
+from levada.net.connection import ServerConnection
+from levada.net.reply import CloseConnection, Reply
 from levada.net.request_memory import UNLIMITED, RequestMemory
 from tests.unit.net.serving import FakeTransport, Server, framed, open_fake, read_frame
 from tests.unit.world.loops import LOOPS, run_on

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from levada.net.connection import MAX_FINISHED_BYTES, Reply, ServerConnection
+from levada.net.connection import MAX_FINISHED_BYTES, SEND_CHUNK, ServerConnection
 from levada.net.open_connections import ConnectionLimits
+from levada.net.reply import Reply
 from levada.protocol.codec import Piece
 from levada.world.disk import File, FileRange
 from levada.world.real_disk import RealDisk
@@ -243,3 +244,31 @@ def test_a_request_that_comes_byte_by_byte_is_heard_and_keeps_its_connection() -
             writer.close()
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("is_warm", [True, False], ids=["warm", "cold"])
+def test_a_client_that_takes_nothing_of_a_long_reply_is_noted_wherever_that_was_read(
+    tmp_path: Path, is_warm: bool
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(bytes(4_000_000))
+    file = CountingFile(RealDisk().open(str(path)))
+    if not is_warm:
+        file.read_warm = lambda *_: None  # type: ignore[method-assign, assignment]
+
+    async def main() -> None:
+        server = Server(lambda frame, connection: [b"head", FileRange(file, 0, 4_000_000)])
+        server.settings.async_disk.read = lambda *_: a_long_read()  # type: ignore[method-assign]
+        connection, transport = open_fake(server)
+        transport.keeps = True
+        transport.receive(connection, framed(b"fetch"))
+        async with asyncio.timeout(10):
+            while not server.settings.unsent._holders:
+                await asyncio.sleep(0)
+        connection.abort()
+
+    async def a_long_read() -> bytes:
+        return bytes(SEND_CHUNK)
+
+    asyncio.run(main())
+    file.close()

@@ -1,12 +1,15 @@
 """What a node does with the settings of cleaning, and with logs that cannot be cleaned."""
 
 import asyncio
+import errno
 import logging
+import os
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -18,8 +21,10 @@ from levada.records import BatchView, build_batch
 from levada.storage.cleaning.cleaner import Order
 from levada.storage.cleaning.task import decode_order
 from levada.storage.log import Log
+from levada.storage.log_directory import LogDirectory
 from levada.storage.producers import Origin
 from levada.storage.retention import delete_old_segments
+from levada.world.real_disk import RealDisk
 from levada.world.real_workers import RealWorkers
 from levada.world.workers import Workers
 from tests.nodes import RunningNode, running_node
@@ -31,6 +36,8 @@ SETTINGS = {
     "log.retention.check.interval.ms": "1000000",
 }
 TURNS = 20
+
+T = TypeVar("T")
 
 
 class WatchedWorkers:
@@ -46,6 +53,9 @@ class WatchedWorkers:
         self.heads.append(head)
         self.orders.append(decode_order(order))
         return await self._workers.run(task, argument)
+
+    async def compute(self, call: Callable[[], T]) -> T:
+        return await self._workers.compute(call)
 
     async def close(self) -> None:
         await self._workers.close()
@@ -107,6 +117,10 @@ def is_clean(log: Log) -> bool:
     return sum(one.header.record_count for one in log.segments[0].headers()) == 1
 
 
+def cleaned_files(cleaning: Cleaning, log: Log) -> list[str]:
+    return [name for name in cleaning.node.world.disk.names(log.directory) if name.endswith(".cleaned")]
+
+
 def damage(path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[-3] ^= 1
@@ -150,7 +164,7 @@ def test_a_pass_that_is_under_way_is_begun_again_with_settings_that_change(
             cleaning.reconfigure(log_cleaner_io_max_bytes_per_second="1e9")
             await until(lambda: cleaning.driver._figures.passes == 1)
             assert is_clean(log)
-            assert [name for name in cleaning.node.world.disk.names(log.directory) if "cleaned" in name] == []
+            assert cleaned_files(cleaning, log) == []
 
     asyncio.run(main())
     assert caplog.text.count("begun again") == 1
@@ -217,6 +231,84 @@ def test_a_log_is_cleaned_again_once_the_segment_with_the_damage_is_gone(tmp_pat
             await until(lambda: is_clean(log))
             assert log.start_offset == TURNS
             assert cleaning.driver._figures.uncleanable == {}
+
+    asyncio.run(main())
+
+
+def test_a_pass_that_meets_damage_leaves_no_files(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with cleaning_node(tmp_path) as cleaning:
+            await cleaning.node.create("t")
+            log = cleaning.fill("t")
+            await until(lambda: cleaning.driver._figures.passes == 1)
+            # In the part that is clean: it is met when the first new segment is half written.
+            damage(Path(log.segments[0].path(".log")))
+            cleaning.fill("t")
+            await until(lambda: ("t", 0) in cleaning.driver._figures.uncleanable)
+            assert cleaned_files(cleaning, log) == []
+
+    asyncio.run(main())
+
+
+def test_what_a_pass_has_left_goes_before_the_next_begins(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with cleaning_node(tmp_path, log_cleaner_io_max_bytes_per_second="0") as cleaning:
+            await cleaning.node.create("t")
+            log = cleaning.fill("t")
+            left = log.segments[0].path(".log") + ".0123456789abcdef.cleaned"
+            cleaning.node.world.disk.open(left, create=True).close()
+            cleaning.reconfigure(log_cleaner_io_max_bytes_per_second="1")
+            await until(cleaning.has_begun)
+            assert not cleaning.node.world.disk.exists(left)
+
+    asyncio.run(main())
+
+
+def test_a_pass_waits_in_the_middle_of_a_swap_until_files_can_be_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusals = [OSError(errno.EMFILE, os.strerror(errno.EMFILE)) for _ in range(3)]
+    sync_directory = RealDisk.sync_directory
+
+    def refuse(self: RealDisk, path: str) -> None:
+        if path.endswith("t-0") and list(Path(path).glob("*.swap")) and refusals:
+            raise refusals.pop()
+        sync_directory(self, path)
+
+    monkeypatch.setattr(RealDisk, "sync_directory", refuse)
+
+    async def main() -> None:
+        async with cleaning_node(tmp_path) as cleaning:
+            await cleaning.node.create("t")
+            log = cleaning.fill("t")
+            await until(lambda: cleaning.driver._figures.passes == 1)
+            assert not refusals
+            assert is_clean(log)
+            assert not log.is_offline
+
+    asyncio.run(main())
+
+
+def test_a_checkpoint_that_cannot_be_written_takes_no_log_offline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusals = [OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) for _ in range(3)]
+    write_checkpoints = LogDirectory.write_checkpoints
+
+    def refuse(self: LogDirectory) -> None:
+        if refusals:
+            raise refusals.pop()
+        write_checkpoints(self)
+
+    monkeypatch.setattr(LogDirectory, "write_checkpoints", refuse)
+
+    async def main() -> None:
+        async with cleaning_node(tmp_path) as cleaning:
+            await cleaning.node.create("t")
+            log = cleaning.fill("t")
+            await until(lambda: is_clean(log))
+            assert not refusals
+            assert not log.is_offline
 
     asyncio.run(main())
 

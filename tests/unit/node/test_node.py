@@ -7,7 +7,12 @@ from typing import Any
 
 import pytest
 
+from levada.broker.gauges import RUNNING, register_broker_gauges
 from levada.model.config import ConfigError
+from levada.model.metrics import Registry
+from levada.net.open_connections import OpenConnections
+from levada.net.request_memory import RequestMemory
+from levada.node.broker_view import NodeView
 from levada.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from levada.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from levada.protocol.messages.init_producer_id import InitProducerIdRequest
@@ -186,5 +191,18 @@ def test_deleted_records_stay_deleted_after_a_crash(tmp_path: Path) -> None:
             checkpoint = tmp_path / "log-start-offset-checkpoint"
             while not checkpoint.exists() or "t 0 2" not in checkpoint.read_text():
                 await asyncio.sleep(0.05)
+
+    run(main())
+
+
+def test_a_topic_with_fewer_replicas_than_it_wants_in_sync_is_at_its_minimum_and_not_under_it(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with running_node(tmp_path, {"min.insync.replicas": "2"}) as node:
+            await node.create("t", 3)
+            view = NodeView(node.broker, OpenConnections(), RequestMemory(), lambda: RUNNING, lambda: True)
+            registry = Registry()
+            register_broker_gauges(registry, view)
+            counts = {one.name.rpartition("=")[2]: one.attributes.get("Value") for one in registry.collect()}
+            assert (counts["UnderMinIsrPartitionCount"], counts["AtMinIsrPartitionCount"]) == (0, 3)
 
     run(main())

@@ -3,7 +3,8 @@
 import pytest
 
 from levada.broker.broker_config import BrokerConfig, log_config
-from levada.model.config import ConfigError, parse_properties
+from levada.model.config import ConfigError
+from levada.model.properties import parse_properties
 from levada.node.settings import node_settings, parse_listener, without_meaning
 
 GIVEN = {"listeners": "PLAINTEXT://localhost:9092", "log.dirs": "/data", "node.id": "3"}

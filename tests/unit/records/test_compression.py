@@ -9,7 +9,7 @@ from pathlib import Path
 import cramjam
 import pytest
 
-from levada.records import Codec, CorruptBatch, DecompressedTooLarge, RecordsError, compress, decompress
+from levada.records import Codec, CorruptBatch, DecompressedTooLarge, RecordsError, compress, compression, decompress
 from levada.records.compression import MAX_DECOMPRESSED_BYTES
 
 REAL = [codec for codec in Codec if codec is not Codec.NONE]
@@ -44,6 +44,24 @@ def test_bound_is_exact(codec: Codec) -> None:
         assert bytes(decompress(codec, block, len(data))) == data
         with pytest.raises(DecompressedTooLarge):
             decompress(codec, block, len(data) - 1)
+
+
+@pytest.mark.parametrize("codec", REAL)
+def test_what_was_in_memory_before_is_never_part_of_the_data(codec: Codec, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = random.Random(11)
+    block = compress(codec, SAMPLES["text"][:5000] + SAMPLES["noise"][:500])
+    for _ in range(200):
+        damaged = bytearray(block)
+        for _ in range(source.randrange(3)):
+            damaged[source.randrange(len(damaged))] = source.randrange(256)
+        outcomes: set[bytes | None] = set()
+        for found in (b"\x00", b"\xaa"):
+            monkeypatch.setattr(compression, "unfilled", lambda size, found=found: bytearray(found * size))
+            try:
+                outcomes.add(bytes(decompress(codec, damaged, MIB)))
+            except RecordsError:
+                outcomes.add(None)
+        assert len(outcomes) == 1
 
 
 @pytest.mark.parametrize("codec", STREAMS)

@@ -125,12 +125,11 @@ def test_bits_beyond_a_java_number_are_dropped(kernel: ModuleType) -> None:
 def test_scan_sums_up(kernel: ModuleType) -> None:
     records: list[RecordInput] = [(10, b"k", b"v", ()), (12, None, b"v", ()), (12, b"k", None, ()), (9, None, None, ())]
     body = kernel.encode(records, 10)
-    assert kernel.scan(body, 4, True) == (4, 0, 3, True, -1, 2, 1, 2, [1, 3])
-    assert kernel.scan(body, 4) == (4, 0, 3, True, -1, 2, 1, 2, [])
+    assert kernel.scan(body, 4) == (4, 0, 3, True, -1, 2, 1, 2)
     gaps = kernel.encode(records, 100, [5, 6, 9, 7])
-    assert kernel.scan(gaps, 4) == (4, 5, 7, False, -91, -88, 1, 2, [])
+    assert kernel.scan(gaps, 4) == (4, 5, 7, False, -91, -88, 1, 2)
     assert kernel.scan(kernel.encode(records, 10, [0, 1, 2, 4]), 4).is_consecutive is False
-    assert kernel.scan(b"", 0) == (0, 0, -1, True, 0, 0, -1, 0, [])
+    assert kernel.scan(b"", 0) == (0, 0, -1, True, 0, 0, -1, 0)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -199,9 +198,9 @@ def test_extents_are_of_whole_batches_that_follow_one_another(kernel: ModuleType
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_a_scan_is_of_the_shared_type(kernel: ModuleType) -> None:
-    found = kernel.scan(EMPTY * 2, 2, True)
+    found = kernel.scan(EMPTY * 2, 2)
     assert type(found) is Scan
-    assert found.null_key_indexes == [0, 1]
+    assert found.null_key_count == 2
     assert found._replace(record_count=5).record_count == 5
 
 
@@ -216,6 +215,22 @@ def test_unfit_records_are_found_by_key_and_time(kernel: ModuleType) -> None:
     assert kernel.find_unfit(body, 7, 50, MIN_INT64, MAX_INT64, False, 9) == []
     assert kernel.find_unfit(body, 7, 50, 100, 200, True, 2) == [(1, 99), (2, None)]
     assert kernel.find_unfit(b"", 0, 0, 0, 0, True, 2) == []
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_the_first_record_since_a_time_is_found_from_an_offset_on(kernel: ModuleType) -> None:
+    times = [60, 49, 70, 50, 70]
+    body = kernel.encode([(time, None, b"", ()) for time in times], 50)
+    assert kernel.find_since(body, 5, 100, 50, None, 50, 0) == (100, 60)
+    assert kernel.find_since(body, 5, 100, 50, None, 61, 0) == (102, 70)
+    assert kernel.find_since(body, 5, 100, 50, None, 50, 103) == (103, 50)
+    assert kernel.find_since(body, 5, 100, 50, None, 70, 103) == (104, 70)
+    assert kernel.find_since(body, 5, 100, 50, None, 71, 0) is None
+    assert kernel.find_since(body, 5, 100, 50, None, 0, 105) is None
+    assert kernel.find_since(body, 5, 100, 50, 7, 7, 102) == (102, 7)
+    assert kernel.find_since(body, 5, 100, 50, 7, 8, 0) is None
+    with pytest.raises(CorruptBatch):
+        kernel.find_since(body[:-1], 5, 100, 50, None, 71, 0)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

@@ -302,9 +302,11 @@ def test_refusals() -> None:
         with pytest.raises(ConnectionRefusedError):
             await pair.a.net.connect("b", 1, EchoClient)
         listener = await pair.b.net.listen("localhost", 7, EchoServer)
+        assert not pair.sim.network.is_served("b", 7)
         with pytest.raises(ConnectionRefusedError):
             await pair.b.net.connect("localhost", 7, EchoClient)
         await listener.start()
+        assert pair.sim.network.is_served("b", 7)
         with pytest.raises(ConnectionRefusedError):
             await pair.a.net.connect("b", 7, EchoClient)
         (await pair.b.net.connect("localhost", 7, EchoClient)).close()
@@ -312,6 +314,7 @@ def test_refusals() -> None:
             await pair.b.net.listen("", 7, EchoServer)
         listener.close()
         listener.close()
+        assert not pair.sim.network.is_served("b", 7)
         with pytest.raises(ConnectionRefusedError):
             await pair.b.net.connect("localhost", 7, EchoClient)
 

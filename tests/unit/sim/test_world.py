@@ -4,6 +4,7 @@ import asyncio
 import os
 import subprocess
 import sys
+import weakref
 from typing import cast
 
 import pytest
@@ -295,6 +296,28 @@ def test_failures_name_the_seed() -> None:
     with Simulation(4711) as sim, pytest.raises(SimDeadlock) as failure:
         sim.run(hang())
     assert "seed 4711" in "".join(failure.value.__notes__)
+
+
+class Cycle:
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_what_earlier_runs_have_left_in_cycles_is_gone_once_it_is_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("levada.sim.world.MANY_OBJECTS", 100)
+
+    async def leave(held: list[Cycle]) -> None:
+        held += [Cycle() for _ in range(200)]
+
+    with Simulation(1) as sim:
+        held: list[Cycle] = []
+        sim.run(leave(held))
+        left = weakref.ref(held[0])
+        # As with a node, nothing else holds it when the run is over.
+        held.clear()
+    with Simulation(2) as sim:
+        sim.run(asyncio.sleep(0))
+    assert left() is None
 
 
 def test_the_same_seed_gives_the_same_run() -> None:

@@ -76,17 +76,17 @@ def test_the_smallest_file_needs_no_from() -> None:
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"sink": {}}, "sink: unknown key 'sink'; the nearest known one is 'sinks'"),
+        ({"sink": {}}, "sink: unknown key 'sink'; did you mean sinks?"),
         (
             {"sinks": {"totals": {"topc": "totals"}}},
-            "sinks.totals.topc: unknown key 'topc'; the nearest known one is 'topic'",
+            "sinks.totals.topc: unknown key 'topc'; did you mean topic?",
         ),
         (
             {"sinks": {"totals": {"topic": "totals", "kee": "id"}}},
-            "sinks.totals.kee: unknown key 'kee'; the nearest known one is 'key'",
+            "sinks.totals.kee: unknown key 'kee'; did you mean key?",
         ),
         ({"sinks": {"out": {"from": "order", "parquet": "out"}}}, ("sinks.out.from: unknown source or step 'order'; "
-         "the nearest known one is 'orders'")),
+         "did you mean orders?")),
         ({"sinks": {"out": {}}}, "sinks.out: must have one of topic, routed, parquet, delta, database, console"),
         ({"sinks": {"out": {"database": "sqlite:///a", "table": "t"}}}, "sinks.out: 'key' is missing"),
         ({"sinks": {"out": "orders"}}, "sinks.out: must be a mapping"),
@@ -100,6 +100,10 @@ def test_the_smallest_file_needs_no_from() -> None:
          "not 'xml'")),
         ({"sources": {"f": {"files": "logs", "max_files": 0}}}, ("sources.f.max_files: must be a whole number above 0, "
          "not 0")),
+        ({"sources": {"t": {"topic": "t", "watermark": {"at": "often"}}}}, ("sources.t.watermark: at must be a length "
+         "of time such as '10 minutes', '90s' or 90, not 'often'")),
+        ({"sources": {"t": {"topic": "t", "watermark": "at"}}}, ("sources.t.watermark: must be a mapping of a column "
+         "and a time, not 'at'")),
         ({"sources": {"t": {"topic": "${NOT_THERE_9}"}}}, ("sources.t.topic: the environment has no variable "
          "'NOT_THERE_9'")),
     ],
@@ -119,7 +123,7 @@ def test_a_file_without_sources_and_sinks_says_so() -> None:
 def test_a_step_may_only_use_what_is_above_it() -> None:
     steps = {"a": {"from": "b", "expire_after": "1h"}, "b": {"from": "orders", "expire_after": "1h"}}
     found = problems_in(small(steps=steps, sinks={"out": {"from": "b", "parquet": "out"}}))
-    assert found == ["steps.a.from: unknown source or step 'b'; the nearest known one is 'orders'"]
+    assert found == ["steps.a.from: unknown source or step 'b'"]
 
 
 def test_variables_of_the_environment_are_put_in() -> None:
@@ -159,8 +163,8 @@ def test_quality_rules_are_read_from_a_list() -> None:
     ("rules", "problem"),
     [
         ({"not_null": "id"}, "quality must be a list of rules, such as [{not_null: id}]"),
-        ([{"notnull": "id"}], "unknown rule 'notnull'; the nearest known one is 'not_null'"),
-        ([{"in_range": {"colum": "a"}}], "rule in_range: unknown key 'colum'; the nearest known one is 'column'"),
+        ([{"notnull": "id"}], "unknown rule 'notnull'; did you mean not_null?"),
+        ([{"in_range": {"colum": "a"}}], "rule in_range: unknown key 'colum'; did you mean column?"),
         ([{"fresh": "at"}], "rule fresh: 'within' is missing"),
     ],
 )
@@ -168,3 +172,58 @@ def test_a_wrong_rule_is_refused(rules: Any, problem: str) -> None:
     with pytest.raises(PipelineError) as raised:
         rules_of(rules)
     assert str(raised.value) == problem
+
+
+def problems_in_file(path: Path, text: str) -> list[str]:
+    path.write_text(text)
+    _, problems = load(path)
+    return [str(problem) for problem in problems]
+
+
+def test_two_sinks_of_one_name_are_refused_with_their_lines(tmp_path: Path) -> None:
+    text = (
+        "sources:\n  orders: {topic: orders, schema: id long}\n"
+        "sinks:\n  out: {parquet: here}\n  seen: {console: true}\n  out: {parquet: there}\n"
+    )
+    assert problems_in_file(tmp_path / "p.yaml", text) == ["sinks.out: is there twice, in lines 4 and 6"]
+
+
+def test_a_key_that_is_there_twice_is_refused_wherever_it_is(tmp_path: Path) -> None:
+    text = (
+        "sources:\n  orders: {topic: orders, schema: id long, topic: others}\n"
+        "steps:\n  sane: {from: orders, quality: [{not_null: id, not_null: user}]}\n"
+        "sinks:\n  out: {from: sane, parquet: here}\n"
+        "trigger: 1s\n'trigger': 2s\n"
+    )
+    assert problems_in_file(tmp_path / "p.yaml", text) == [
+        "sources.orders.topic: is there twice, in line 2",
+        "steps.sane.quality[0].not_null: is there twice, in line 4",
+        "trigger: is there twice, in lines 7 and 8",
+    ]
+
+
+def test_a_watermark_takes_a_time_as_all_keys_do() -> None:
+    watermark = {"a": "10 minutes", "b": "90s", "c": 5, "d": 0, "e": "0.0 seconds"}
+    watermark |= {"f": "1 minute 30 seconds", "g": "interval 10 minutes"}
+    source = {"topic": "t", "watermark": watermark}
+    definition, problems = parse({"sources": {"t": source}, "sinks": {"out": {"parquet": "out"}}}, Path())
+    assert problems == []
+    assert definition.sources[0].options["watermark"] == {
+        "a": "600000 milliseconds",
+        "b": "90000 milliseconds",
+        "c": "5000 milliseconds",
+        "d": "0 milliseconds",
+        "e": "0 milliseconds",
+        # As Spark writes what has several parts.
+        "f": "1 minute 30 seconds",
+        "g": "interval 10 minutes",
+    }
+
+
+def test_a_merged_mapping_may_be_overridden(tmp_path: Path) -> None:
+    """`<<` is YAML's way to say a thing once: what is written beside it wins."""
+    text = (
+        "sources:\n  a: &usual {topic: a, schema: id long, format: json}\n  b: &more {<<: *usual, topic: b}\n"
+        "  c: {<<: *more, topic: c}\nsinks:\n  out: {from: c, parquet: here}\n"
+    )
+    assert problems_in_file(tmp_path / "p.yaml", text) == []

@@ -6,12 +6,15 @@ import time
 
 import pytest
 
+from levada.client.types import TopicPartition
 from levada.spark.pipeline.databases import quoted, quoted_table, safe
 from levada.spark.pipeline.failure import cause_of
 from levada.spark.pipeline.progress import Display, QueryProgress, distance, line, progress_of, short
 from levada.spark.pipeline.sinks.batches import Control, Stopped
 
+BEGAN = "2026-11-18T04:00:00.000Z"
 REPORT = {
+    "timestamp": BEGAN,
     "batchId": 12,
     "numInputRows": 3400,
     "processedRowsPerSecond": 3412.4,
@@ -28,8 +31,14 @@ REPORT = {
 
 def test_a_report_of_spark_becomes_a_line() -> None:
     progress = progress_of("totals", REPORT)
-    assert progress == QueryProgress("totals", 12, 3400, 3412.4, 840, 60)
+    offsets = {TopicPartition("orders", 0): 100, TopicPartition("orders", 1): 50}
+    assert progress == QueryProgress("totals", 12, 3400, 3412.4, 840, 60, timestamp=BEGAN, offsets=offsets)
     assert line(progress, 8) == "totals    batch 12       3.4k rows/s       lag 60      840 ms"
+
+
+def test_where_a_topic_is_read_twice_its_group_is_as_far_as_both() -> None:
+    ends = [{"endOffset": {"~group": "g", "orders": {"0": offset}}} for offset in (7, 5, 9)]
+    assert progress_of("joined", {"sources": ends}).offsets == {TopicPartition("orders", 0): 5}
 
 
 def test_a_query_without_a_report_is_starting() -> None:

@@ -5,7 +5,8 @@ from typing import Any, cast
 
 import pytest
 
-from levada.spark.pipeline.running import QueryFailed, supervise
+from levada.spark.pipeline.problems import QueryFailed
+from levada.spark.pipeline.running import supervise
 from levada.spark.pipeline.sinks.batches import Control
 
 
@@ -30,4 +31,4 @@ def test_a_query_that_fails_between_two_looks_is_not_taken_for_done() -> None:
     running = cast(Any, SimpleNamespace(queries={"kept": EndsWhenLookedAt()}, look=list))
     display = cast(Any, SimpleNamespace(show=lambda _: None))
     with pytest.raises(QueryFailed, match="kept: two rows for one key"):
-        supervise(running, Control(), cast(Any, None), display, 60.0)
+        supervise(running, Control(), cast(Any, None), display, 60.0, lambda _: None)

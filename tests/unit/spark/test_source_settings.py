@@ -88,14 +88,14 @@ def test_spark_is_told_the_limit_of_a_batch() -> None:
 
 
 BAD_FOR_BOTH = [
-    ({"subscrib": "a"}, "unknown option 'subscrib'; the nearest known one is 'subscribe'"),
+    ({"subscrib": "a"}, "unknown option 'subscrib'; did you mean subscribe?"),
     ({"assign": "{}"}, "exactly one of"),
     ({"kafka.key.deserializer": "x"}, "'kafka.key.deserializer' is not supported: keys are read as bytes"),
     ({"kafka.value.deserializer": "x"}, "values are read as bytes"),
     ({"kafka.auto.offset.reset": "earliest"}, "use option 'startingOffsets'"),
     ({"kafka.enable.auto.commit": "true"}, "the query commits what it has processed"),
     ({"kafka.interceptor.classes": "x"}, "records go to Spark as they are"),
-    ({"kafka.fetch.max.byte": "1"}, "unknown setting 'fetch.max.byte'; the nearest known one is 'fetch.max.bytes'"),
+    ({"kafka.fetch.max.byte": "1"}, "unknown setting 'fetch.max.byte'; did you mean fetch.max.bytes?"),
     ({"kafka.isolation.level": "read_some"}, "isolation.level"),
     ({"startingOffsets": "sometime"}, "'startingOffsets' must be earliest, latest or JSON such as"),
     ({"startingOffsets": '{"orders": {"0": -3}}'}, "a number of at least -2 belong there"),

@@ -17,6 +17,7 @@ from levada.storage.open_files import OpenFiles
 from levada.storage.producers import Origin
 from levada.storage.retention import apply_retention
 from levada.world.real_disk import RealDisk
+from tests.cleaning import swap_in
 from tests.logs import T0, CountingDisk, batches_from, end_transaction, opened
 
 CONFIG = LogConfig(segment_bytes=10_000, index_interval_bytes=100, max_index_bytes=2_400, is_compacted=True)
@@ -71,9 +72,7 @@ class Compacted:
         order = replace(self.order(now_ms, memory_bytes), read_bytes=read_bytes)
         cleaned = Cleaner(self.disk, order, pause).clean()
         for swap in self.swaps(cleaned):
-            assert swap.announce()
-            assert swap.take_over()
-            swap.settle()
+            assert swap_in(swap)
         self.clean_until = cleaned.end_offset
         return cleaned
 
@@ -181,35 +180,39 @@ def test_a_segment_that_is_gone_meanwhile_is_not_brought_back(tmp_path: Path) ->
     cleaned = Cleaner(log.disk, log.order()).clean()
     assert apply_retention(log.log, T0 + 5_500) == 1
     [swap] = log.swaps(cleaned)
-    assert not swap.announce()
+    assert not swap_in(swap)
     assert log.records() == [(2, "a", "2")]
     assert [name for name in log.names() if name.endswith(".cleaned")] == []
 
 
 def test_a_segment_that_goes_in_the_middle_of_a_swap_is_not_brought_back(tmp_path: Path) -> None:
     log = Compacted(tmp_path, replace(CONFIG, deletes_old_segments=True, retention_ms=1_000))
-    log.append(("a", "1"), ("a", "2"))
-    log.roll()
-    [swap] = log.swaps(Cleaner(log.disk, log.order()).clean())
-    assert swap.announce()
-    assert apply_retention(log.log, T0 + 5_500) == 1
-    assert not swap.take_over()
-    assert log.records() == []
-    assert [name for name in log.names() if name.endswith((".cleaned", ".swap"))] == []
+    for steps_before in range(3):
+        log.append(("a", "1"), ("a", "2"))
+        log.roll()
+        [swap] = log.swaps(Cleaner(log.disk, log.order()).clean())
+        steps = swap.steps()
+        assert all(next(steps)() for _ in range(steps_before))
+        assert apply_retention(log.log, T0 + 5_500) == 1
+        assert not next(steps)()
+        assert log.records() == []
+        assert [name for name in log.names() if name.endswith((".cleaned", ".swap"))] == []
 
 
 def test_a_new_segment_that_expires_before_it_is_settled_goes_with_all_its_files(tmp_path: Path) -> None:
     log = Compacted(tmp_path, replace(CONFIG, deletes_old_segments=True, retention_ms=1_000))
-    log.append(("a", "1"), ("a", "2"))
-    log.roll()
-    [swap] = log.swaps(Cleaner(log.disk, log.order()).clean())
-    assert swap.announce()
-    assert swap.take_over()
-    assert log.records() == [(1, "a", "2")]
-    assert apply_retention(log.log, T0 + 5_500) == 1
-    swap.settle()
-    assert log.records() == []
-    assert [name for name in log.names() if name.endswith((".cleaned", ".swap"))] == []
+    for steps_before in (3, 4):
+        first = log.log.end_offset
+        log.append(("a", "1"), ("a", "2"))
+        log.roll()
+        [swap] = log.swaps(Cleaner(log.disk, log.order()).clean())
+        steps = swap.steps()
+        assert all(next(steps)() for _ in range(steps_before))
+        assert log.records() == [(first + 1, "a", "2")]
+        assert apply_retention(log.log, T0 + 5_500) == 1
+        assert all(step() for step in steps)
+        assert log.records() == []
+        assert [name for name in log.names() if name.endswith((".cleaned", ".swap"))] == []
 
 
 def test_damage_is_refused_and_left_where_it_is(tmp_path: Path) -> None:
@@ -239,10 +242,7 @@ def test_an_order_and_its_outcome_survive_the_way_to_a_worker(tmp_path: Path) ->
     cleaned = decode_cleaned(clean(encode_order(log.order()), log.disk, sizes.append))
     assert (cleaned.end_offset, cleaned.keys, cleaned.counts.records_kept) == (4, 1, 2)
     assert sum(sizes) > 0
-    for swap in log.swaps(cleaned):
-        assert swap.announce()
-        assert swap.take_over()
-        swap.settle()
+    assert all(swap_in(swap) for swap in log.swaps(cleaned))
     assert log.records() == [(3, "a", "3")]
 
 

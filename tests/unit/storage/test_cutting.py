@@ -9,7 +9,18 @@ from levada.storage.leader_epochs import EpochStart, LeaderEpochs
 from levada.storage.log import Log
 from levada.storage.retention import delete_old_segments
 from levada.world.real_disk import RealDisk
-from tests.logs import T0, append, check_indexes, clean, end_transaction, killed, opened, read_all, values_of
+from tests.logs import (
+    T0,
+    append,
+    check_indexes,
+    clean,
+    end_transaction,
+    killed,
+    opened,
+    read_all,
+    run_search,
+    values_of,
+)
 
 
 @pytest.fixture
@@ -38,7 +49,7 @@ def test_truncation_drops_all_at_and_above_the_offset(log: Log, offset: int) -> 
     assert (log.end_offset, log.high_watermark) == (offset, offset)
     assert list(read_all(log)) == before[:offset]
     assert all(entry.start_offset < offset for entry in log.epochs.entries)
-    newest = log.newest_record()
+    newest = run_search(log.search_newest())
     assert (newest.offset if newest else None) == (offset - 3 if offset else None)
     assert append(log, b"new", leader_epoch=9).base_offset == offset
     assert log.epochs.entries[-1] == EpochStart(9, offset)
@@ -53,11 +64,11 @@ def test_truncation_drops_all_at_and_above_the_offset(log: Log, offset: int) -> 
 def test_the_newest_record_has_its_own_epoch_even_where_the_log_starts_behind_it(log: Log) -> None:
     log.high_watermark = log.end_offset
     log.raise_start(58)
-    newest = log.newest_record()
+    newest = run_search(log.search_newest())
     assert newest is not None
     assert (newest.offset, newest.leader_epoch) == (57, 3)
     log.raise_start(60)
-    assert log.newest_record() == newest
+    assert run_search(log.search_newest()) == newest
 
 
 def test_truncation_within_a_batch_drops_the_whole_batch_and_ends_at_the_offset(log: Log) -> None:

@@ -87,10 +87,13 @@ def test_offsets_that_their_batch_does_not_end_with_are_mismatches(dump_file: Du
     assert code == 0
 
 
-def test_zeros_at_the_very_start_are_an_entry(dump_file: DumpFile) -> None:
-    lines, errors, _ = dump_file("index", bytes(80))
-    assert lines == ["offset: 1000 position: 0"]
-    assert errors == [f"Mismatches in :{NAME}.index", "  Index offset: 1000, log offset: 1001"]
+@pytest.mark.parametrize("log", [LOG, b""])
+def test_the_zeros_of_a_live_segment_without_entries_are_shown_and_are_no_fault(
+    dump_file: DumpFile, log: bytes
+) -> None:
+    assert dump_file("index", bytes(80), log=log) == (["offset: 1000 position: 0"], [], 0)
+    blank_times = ["timestamp: 0 offset: 1000"]
+    assert dump_file("timeindex", bytes(24), log=log, index=bytes(80)) == (blank_times, [], 0)
 
 
 @pytest.mark.parametrize("position", [-5, 5, 10 * SIZE, 10 * SIZE - 17, 100 * SIZE])

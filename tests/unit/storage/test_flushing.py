@@ -7,7 +7,10 @@ import pytest
 
 from levada.model.errors import KafkaStorageError
 from levada.storage.log_config import LogConfig
+from levada.storage.open_files import OpenFiles
 from levada.storage.producers import Origin
+from levada.world.disk import SyncFailed
+from levada.world.real_disk import RealDisk, RealFile
 from tests.logs import SMALL, T0, CountingDisk, append, batch, clean, opened
 
 
@@ -40,7 +43,9 @@ def test_flush_ms_counts_from_the_first_record_that_is_not_flushed(tmp_path: Pat
     assert not log.flush_due(T0 + 10**9)
     append(log, b"c", now_ms=T0 + 5_000)
     assert not log.flush_due(T0 + 5_999)
-    assert append(log, b"d", now_ms=T0 + 6_000).is_flush_due
+    # The node looks after it; as in Apache, no append waits for it.
+    assert not append(log, b"d", now_ms=T0 + 6_000).is_flush_due
+    assert log.flush_due(T0 + 6_000)
 
 
 def test_a_flush_covers_what_was_there_when_it_began(tmp_path: Path) -> None:
@@ -58,7 +63,55 @@ def test_a_truncation_during_a_flush_is_not_covered_by_it(tmp_path: Path) -> Non
         append(log, value)
     due = log.begin_flush()
     log.truncate(1, T0)
+    for value in (b"d", b"e"):
+        append(log, value)
     log.end_flush(due)
+    assert log.recovery_point == 1
+    log.flush()
+    assert log.recovery_point == 3
+
+
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC])
+def test_a_flush_for_which_no_file_can_be_opened_is_only_late(tmp_path: Path, code: int) -> None:
+    log = opened(tmp_path / "t-0", LogConfig(flush_ms=1_000))
+    append(log, b"a", now_ms=T0)
+    due = log.begin_flush()
+    append(log, b"b", now_ms=T0 + 900)
+    refused = OSError(code, "not now")
+    assert "not now" in str(log.fail_flush(refused, due))
+    assert not log.is_offline
+    # It is as due as it was.
+    assert log.flush_due(T0 + 1_000)
+    log.flush()
+    assert log.recovery_point == 2
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.ENOMEM])
+def test_a_sync_that_fails_for_whatever_reason_takes_the_log_offline(tmp_path: Path, code: int) -> None:
+    log = opened(tmp_path / "t-0", LogConfig())
+    append(log, b"a")
+    log.fail_flush(SyncFailed(code, "lost"), log.begin_flush())
+    assert log.is_offline
+
+
+@pytest.mark.parametrize("name", [".log", "leader-epoch-checkpoint.tmp"])
+def test_a_flush_that_cannot_begin_for_want_of_files_can_be_begun_again(tmp_path: Path, name: str) -> None:
+    class Busy(RealDisk):
+        def open(self, path: str, *, create: bool = False, exclusive: bool = False) -> RealFile:
+            if is_busy and path.endswith(name):
+                raise OSError(errno.EMFILE, "too many open files", path)
+            return super().open(path, create=create, exclusive=exclusive)
+
+    is_busy = False
+    files = OpenFiles(disk := Busy())
+    log = opened(tmp_path / "t-0", LogConfig(), disk=disk, files=files)
+    append(log, b"a")
+    files.close_all()
+    is_busy = True
+    with pytest.raises(KafkaStorageError, match="too many"):
+        log.begin_flush()
+    is_busy = False
+    log.flush()
     assert log.recovery_point == 1
 
 

@@ -9,7 +9,19 @@ from levada.storage.indexes import OffsetIndex, OffsetPosition, TimeIndex, Times
 from levada.storage.log_config import LogConfig
 from levada.storage.open_files import OpenFiles
 from levada.storage.segment import Segment
-from tests.logs import SMALL, T0, CountingDisk, append, batch, check_indexes, clean, opened, read_all, values_of
+from tests.logs import (
+    SMALL,
+    T0,
+    CountingDisk,
+    append,
+    batch,
+    check_indexes,
+    clean,
+    opened,
+    read_all,
+    run_search,
+    values_of,
+)
 
 BIG = 1 << 20
 
@@ -87,7 +99,7 @@ def test_scenario_2_time_is_looked_up_by_segment_time_index_offset_index_and_sca
     assert T0 < entry.timestamp_ms <= target
     assert segment.offset_index.lookup(entry.offset).position > 0
     disk.bytes_read.clear()
-    found = log.first_record_since(target)
+    found = run_search(log.search_since(target))
     assert found is not None
     assert (found.offset, found.timestamp_ms) == (segment.base_offset + 5, target + 1)
     assert f"{0:020d}.log" not in disk.bytes_read
@@ -178,7 +190,8 @@ def test_an_entry_that_is_wrong_is_not_followed(tmp_path: Path, entry: tuple[int
     log.active.offset_index.append(*entry)
     for offset in range(20):
         assert list(read_all(log, offset)) == expected[offset:]
-        found = log.active.find_timestamp(T0, offset)
+        log.start_offset = offset
+        found = run_search(log.search_since(T0))
         assert found is not None
         assert (found.timestamp_ms, found.offset) == (T0, offset)
         assert log.aborted_in_read(offset, 1) == []

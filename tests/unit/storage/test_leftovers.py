@@ -134,6 +134,35 @@ def test_a_finished_rewrite_takes_the_place_of_its_sources_at_every_step(
     check_indexes(log.directory)
 
 
+@pytest.mark.parametrize("ending", [".cleaned", ".0123456789abcdef.cleaned"], ids=["Apache's", "ours"])
+@pytest.mark.parametrize("left_at", range(3))
+def test_a_swap_whose_sources_are_gone_is_finished_whatever_a_pass_that_failed_has_left(
+    log: Log, left_at: int, ending: str
+) -> None:
+    expected = list(read_all(opened(log.directory, state=clean(log))))
+    merge(log, left_at, 1, ending)
+    merge(log, 1, 2, ".swap")
+    for number in (1, 2):
+        for path in files_of(log, number):
+            rename(path, ".deleted")
+    again = opened(log.directory, state=killed(log))
+    assert list(read_all(again)) == expected
+    assert not [name for name in names(again) if name.endswith((".swap", ".deleted", ".cleaned"))]
+
+
+def test_a_swap_that_is_not_complete_is_undone_whatever_a_pass_that_failed_has_left(log: Log) -> None:
+    """The file of records gets its new ending last: until then the old segments are what counts."""
+    before = {path.name: path.read_bytes() for path in Path(log.directory).iterdir()}
+    merge(log, 0, 1, ".aaaa.cleaned")
+    merge(log, 1, 2, ".bbbb.cleaned")
+    for kind in SUFFIXES[1:3]:
+        merged = Path(log.segments[1].path(kind) + ".bbbb.cleaned")
+        merged.rename(log.segments[1].path(kind) + ".swap")
+        settle(log)
+        assert {path.name: path.read_bytes() for path in Path(log.directory).iterdir()} == before
+        merge(log, 1, 2, ".bbbb.cleaned")
+
+
 def test_a_finished_swap_takes_the_snapshots_between_with_it(log: Log) -> None:
     merge(log, 0, 3, ".swap")
     after = settle(log)

@@ -22,6 +22,7 @@ from tests.logs import (
     killed,
     opened,
     read_all,
+    run_search,
     values_of,
 )
 
@@ -94,15 +95,15 @@ def test_a_batch_larger_than_a_segment_is_refused(log: Log) -> None:
 
 
 def test_records_are_found_by_time(log: Log) -> None:
-    assert log.newest_record() is None
+    assert run_search(log.search_newest()) is None
     for number in range(60):
         append(log, b"v", at_ms=T0 + number * 10)
     append(log, b"late", at_ms=T0)
-    found = log.first_record_since(T0 + 301)
+    found = run_search(log.search_since(T0 + 301))
     assert found is not None
     assert (found.offset, found.timestamp_ms, found.leader_epoch) == (31, T0 + 310, 0)
-    assert log.first_record_since(T0 + 10_000) is None
-    newest = log.newest_record()
+    assert run_search(log.search_since(T0 + 10_000)) is None
+    newest = run_search(log.search_newest())
     assert newest is not None
     assert newest.offset == 59
 
@@ -181,7 +182,10 @@ def test_an_unreadable_disk_is_a_storage_error(tmp_path: Path) -> None:
     log = opened(tmp_path / "t-0", disk=disk)
     append(log, b"a")
     disk.unreadable = ".log"
-    for use in (lambda: log.read(0, 10, at_least_one_batch=True, upper_offset=1), lambda: log.first_record_since(0)):
+    for use in (
+        lambda: log.read(0, 10, at_least_one_batch=True, upper_offset=1),
+        lambda: run_search(log.search_since(0)),
+    ):
         with pytest.raises(KafkaStorageError, match="unreadable"):
             use()
     disk.unreadable = ""

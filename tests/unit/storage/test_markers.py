@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from levada.model.errors import KafkaError
-from levada.records import BatchView
+from levada.model.errors import InvalidProducerEpoch
+from levada.records import BatchView, ControlType, end_transaction_marker
 from levada.storage.log import Log
 from levada.storage.log_config import LogConfig
+from levada.storage.marker_writes import NO_GROUP
 from levada.storage.producers import TransactionEnd
 from tests.logs import T0, append, clean, opened
 
@@ -61,15 +62,52 @@ def test_the_indexes_know_every_marker_as_if_it_had_been_written_alone(tmp_path:
     assert again.end_offset == 2 * len(PRODUCERS)
 
 
-def test_if_one_marker_is_refused_none_is_written(tmp_path: Path) -> None:
+@pytest.mark.parametrize("group", [NO_GROUP, bytes(16)])
+def test_a_marker_that_is_refused_keeps_no_other_back(tmp_path: Path, group: bytes) -> None:
+    log = opened(tmp_path)
+    begin_all(log)
+    ends = [end_of(producer, epoch=EPOCH - (producer % 5 == 0)) for producer in PRODUCERS]
+    appended = log.append_markers(ends, leader_epoch=0, now_ms=T0, group=group)
+    log.raise_high_watermark(log.end_offset)
+    left = [producer for producer in PRODUCERS if producer % 5 == 0]
+    assert [isinstance(one, InvalidProducerEpoch) for one in appended.refused] == [one in left for one in PRODUCERS]
+    assert log.end_offset == 2 * len(PRODUCERS) - len(left)
+    assert log.last_stable_offset == left[0] - PRODUCERS[0], "of those that were refused the first is open"
+    again = log.append_markers([end_of(one) for one in left], leader_epoch=0, now_ms=T0, group=group)
+    log.raise_high_watermark(log.end_offset)
+    assert set(again.refused) == {None}
+    assert log.last_stable_offset == log.end_offset
+
+
+def test_nothing_is_written_if_all_markers_are_refused(tmp_path: Path) -> None:
     log = opened(tmp_path)
     begin_all(log)
     end = log.end_offset
-    ends = [end_of(producer) for producer in PRODUCERS[:-1]]
-    ends.append(end_of(PRODUCERS[-1], epoch=EPOCH - 1))
-    with pytest.raises(KafkaError):
-        log.append_markers(ends, leader_epoch=0, now_ms=T0)
-    assert (log.end_offset, log.last_stable_offset) == (end, 0)
+    appended = log.append_markers([end_of(PRODUCERS[0], epoch=EPOCH - 1)], leader_epoch=0, now_ms=T0)
+    assert (appended.size, log.end_offset, log.last_stable_offset) == (0, end, 0)
+
+
+def test_a_marker_that_stands_alone_is_as_apache_writes_it(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    begin_all(log)
+    first = log.end_offset
+    log.append_markers([end_of(PRODUCERS[0])], leader_epoch=3, now_ms=T0, group=bytes(16))
+    log.append_markers([end_of(one) for one in PRODUCERS[1:3]], leader_epoch=3, now_ms=T0)
+    found = log.read(first, 1 << 20, at_least_one_batch=True, upper_offset=log.end_offset)
+    assert found is not None
+    wanted = [
+        end_transaction_marker(
+            ControlType.COMMIT,
+            producer_id=PRODUCERS[0] + number,
+            producer_epoch=EPOCH,
+            coordinator_epoch=0,
+            timestamp_ms=T0,
+            base_offset=first + number,
+            partition_leader_epoch=3,
+        )
+        for number in range(3)
+    ]
+    assert found.file.read(found.position, found.size) == b"".join(wanted)
 
 
 def _batches(log: Log) -> list[BatchView]:

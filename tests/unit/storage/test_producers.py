@@ -373,3 +373,20 @@ def test_a_batch_that_was_refused_when_those_after_it_were_taken_does_not_pass_f
     with pytest.raises(OutOfOrderSequenceNumber):
         send(0)
     assert log.end_offset == 4
+
+
+def test_a_coordinator_cannot_append_for_a_producer_of_an_older_epoch(log: Log) -> None:
+    def commit(epoch: int) -> None:
+        """As a group coordinator writes offsets of a transaction: without sequences."""
+        one = batch(b"offset", producer_id=7, producer_epoch=epoch, is_transactional=True)
+        log.append(one, leader_epoch=0, origin=Origin.COORDINATOR, now_ms=T0)
+        log.raise_high_watermark(log.end_offset)
+
+    commit(0)
+    commit(0)
+    end_transaction(log, 7, commit=False, epoch=1)
+    with pytest.raises(InvalidProducerEpoch):
+        commit(0)
+    assert log.last_stable_offset == log.end_offset, "a transaction that nobody ends"
+    commit(1)
+    commit(2)

@@ -152,9 +152,17 @@ class _Clock:
 def _upkeep(clock: _Clock, logs: LogDirectory, intervals: Intervals) -> Upkeep:
     world = World(clock=clock, entropy=None, disk=RealDisk(), async_disk=RealAsyncDisk(), net=None, workers=None)  # type: ignore[arg-type]
     directories = LogDirectories([logs])
-    replicas = Replicas(world.disk, directories, clock, world.entropy, node_id=1, config_of=lambda _: LogConfig())
     flushing = Flushing(world.async_disk, clock, Timer(clock.ms))
-    return Upkeep(world, directories, replicas, flushing, intervals)
+    replicas = Replicas(
+        world.disk,
+        directories,
+        clock,
+        world.entropy,
+        node_id=1,
+        config_of=lambda _: LogConfig(),
+        begin_flush=flushing.begin,
+    )
+    return Upkeep(world, directories, replicas, flushing, intervals, lambda _: None)
 
 
 def test_scenario_5_retired_files_are_removed_after_their_delay(tmp_path: Path) -> None:

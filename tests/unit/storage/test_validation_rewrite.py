@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from levada.model.errors import ErrorCode, MessageTooLarge
 from levada.records import BatchView, Codec, Record, build_batch, compress
-from levada.records.compression import MAX_DECOMPRESSED_BYTES
 from levada.records.record import RecordInput
 from levada.storage.log_config import LogConfig
-from levada.storage.validation import validate
+from levada.storage.validation import MAX_OPENED, validate
 from tests.unit.storage.test_validation import KEYLESS, NOW_MS, RECORDS, checked, refused, with_body
 
 TARGETS = {
@@ -129,11 +128,11 @@ def test_a_small_batch_that_holds_256_mib_is_refused_before_it_takes_them(
     tracemalloc.reset_peak()
     with pytest.raises(MessageTooLarge, match="compressed records hold more than"):
         checked(bomb, config)
-    assert tracemalloc.get_traced_memory()[1] < MAX_DECOMPRESSED_BYTES + (1 << 20)
+    assert tracemalloc.get_traced_memory()[1] < MAX_OPENED + (1 << 20)
 
 
 def test_a_topic_opens_what_it_would_take_uncompressed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("levada.storage.validation.MAX_DECOMPRESSED_BYTES", 1000)
+    monkeypatch.setattr("levada.storage.validation.MAX_OPENED", 1000)
     data = build_batch([(NOW_MS, b"k", bytes(10_000), ())], codec=Codec.ZSTD)
     assert checked(data, LogConfig(is_compacted=True)).record_count == 1
     with pytest.raises(MessageTooLarge):

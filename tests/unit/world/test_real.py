@@ -19,6 +19,11 @@ async def main():
 print(loop_name(), run(main()))
 """
 
+OPEN_FILES = """
+from levada.world.real import allow_open_files, open_files_allowed
+print(open_files_allowed(), allow_open_files(), open_files_allowed())
+"""
+
 
 def test_the_clock_tells_milliseconds() -> None:
     clock = RealClock()
@@ -33,6 +38,12 @@ def test_entropy_has_the_size_and_range_asked_for() -> None:
     assert len(entropy.random_bytes(16)) == 16
     assert entropy.random_bytes(16) != entropy.random_bytes(16)
     assert {entropy.below(3) for _ in range(200)} == {0, 1, 2}
+
+
+def test_a_process_gets_all_the_open_files_that_it_may_have() -> None:
+    limited = ["sh", "-c", 'ulimit -Sn 100 && ulimit -Hn 200 && exec "$@"', "sh", sys.executable, "-c", OPEN_FILES]
+    found = subprocess.run(limited, capture_output=True, text=True, check=True)
+    assert found.stdout.split() == ["100", "200", "200"]
 
 
 def test_run_takes_uvloop_when_there_is_one() -> None:

@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from levada.world import real_disk
+from levada.world.disk import SyncFailed, is_out_of_files
 from levada.world.real_async_disk import RealAsyncDisk
 from levada.world.real_disk import RealDisk, RealFile
+from tests.descriptors import no_descriptors_to_spare
 
 LOCK_AND_WAIT = """
 import sys
@@ -195,7 +197,43 @@ def test_a_file_closed_or_a_call_cancelled_during_a_read_harms_nobody(tmp_path: 
         results = await asyncio.gather(*reads, return_exceptions=True)
         assert set(results[1::2]) == {b"0123456789"}
         disk.close()
+        # The last of those that were cancelled are done, and the loop is still to hear of it.
+        async with asyncio.timeout(10):
+            while file._borrowed:
+                await asyncio.sleep(0)
         other.close()
         assert len(os.listdir("/proc/self/fd")) == open_before
 
     asyncio.run(main())
+
+
+def test_an_open_file_is_read_and_synced_where_none_can_be_opened(tmp_path: Path) -> None:
+    async def main() -> None:
+        disk = RealAsyncDisk()
+        file = make_file(tmp_path, b"0123456789")
+        assert await disk.read(file, 0, 1) == b"0"
+        with no_descriptors_to_spare():
+            assert await disk.read(file, 3, 4) == b"3456"
+            await disk.sync(file)
+            with pytest.raises(OSError) as refused:
+                await disk.sync_directory(str(tmp_path))
+        assert is_out_of_files(refused.value)
+        disk.close()
+        file.close()
+
+    asyncio.run(main())
+
+
+def test_what_a_sync_reports_is_not_taken_for_a_want_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: int) -> None:
+        raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+
+    file = make_file(tmp_path)
+    monkeypatch.setattr(real_disk, "_sync_data", fail)
+    monkeypatch.setattr(os, "fsync", fail)
+    for sync in (file.sync, lambda: RealDisk().sync_directory(str(tmp_path))):
+        with pytest.raises(SyncFailed) as failed:
+            sync()
+        assert failed.value.errno == errno.ENOMEM
+        assert not is_out_of_files(failed.value)
+    file.close()

@@ -9,6 +9,7 @@ import pytest
 
 from levada.world import real_net
 from levada.world.real_net import Address, RealListener, RealNet, bind_all
+from tests.descriptors import no_descriptors_to_spare
 from tests.unit.echo import EchoClient, EchoServer
 from tests.unit.world.loops import LOOPS, run_on
 
@@ -80,6 +81,49 @@ def test_both_families_of_a_name_get_the_same_free_port(loop: str, monkeypatch: 
             assert await client.expect(5) == b"hello"
             transport.abort()
             await client.wait_lost()
+        listener.close()
+
+    run_on(loop, main())
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_port_without_descriptors_for_connections_goes_on_when_there_are_some(
+    loop: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        listener = await RealNet().listen("127.0.0.1", 0, EchoServer)
+        await listener.start()
+        waiting = [socket.socket() for _ in range(5)]
+        for one in waiting:
+            one.setblocking(False)
+        with no_descriptors_to_spare():
+            for one in waiting:
+                one.connect_ex(("127.0.0.1", listener.port))
+            while "cannot accept" not in caplog.text:
+                await asyncio.sleep(0.001)
+            await asyncio.sleep(2.5 * real_net.ACCEPT_RETRY_SECONDS)
+            # Tried again, and said once.
+            assert caplog.text.count("cannot accept") == 1
+        for one in waiting:
+            reader, writer = await asyncio.open_connection(sock=one)
+            writer.write(b"hello")
+            assert await reader.readexactly(5) == b"hello"
+            writer.close()
+        listener.close()
+
+    run_on(loop, main())
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_many_that_come_at_once_are_all_accepted(loop: str) -> None:
+    async def main() -> None:
+        listener = await RealNet().listen("127.0.0.1", 0, EchoServer)
+        await listener.start()
+        ends = await asyncio.gather(*[asyncio.open_connection("127.0.0.1", listener.port) for _ in range(300)])
+        for number, (reader, writer) in enumerate(ends):
+            writer.write(b"%05d" % number)
+            assert await reader.readexactly(5) == b"%05d" % number
+            writer.close()
         listener.close()
 
     run_on(loop, main())

@@ -39,22 +39,26 @@ def handle(message: AlterReplicaLogDirsRequest, request: Request) -> AlterReplic
         for index in topic.partitions
     }
     by_topic: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
+    refusals: list[str] = []
     for (topic, index), path in wanted.items():
-        code = _move(request.broker, topic, index, path)
+        code = _move(request.broker, topic, index, path, refusals)
         by_topic.setdefault(topic, []).append(AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code))
+    if refusals:
+        # One line however many there are: a client could fill the log.
+        logger.warning("cannot move replicas=%d, the first: %s", len(refusals), refusals[0])
     return AlterReplicaLogDirsResponse(
         results=[AlterReplicaLogDirTopicResult(topic_name=name, partitions=found) for name, found in by_topic.items()]
     )
 
 
-def _move(broker: Broker, topic: str, index: int, path: str) -> ErrorCode:
+def _move(broker: Broker, topic: str, index: int, path: str, refusals: list[str]) -> ErrorCode:
     try:
         _begin(broker, topic, index, _directory_at(broker, topic, index, path))
     except NotLeaderOrFollower:
         # The code that this API has always had for it.
         return ErrorCode.REPLICA_NOT_AVAILABLE
     except KafkaError as error:
-        logger.warning("cannot move log=%s-%d to directory=%s reason=%r", topic, index, path, str(error))
+        refusals.append(f"log={topic}-{index} to directory={path} reason={str(error)!r}")
         return error.code
     return ErrorCode.NONE
 

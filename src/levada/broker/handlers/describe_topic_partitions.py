@@ -34,7 +34,8 @@ def handle(message: DescribeTopicPartitionsRequest, request: Request) -> Describ
     response = DescribeTopicPartitionsResponse(topics=[])
     for name in names:
         first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
-        if room == 0:
+        if room == 0 or len(response.topics) == most:
+            # Topics that are not there take no room, and there may be very many of them.
             response.next_cursor = ResponseCursor(topic_name=name, partition_index=0)
             break
         topic = image.topics.get(name)

@@ -1,6 +1,8 @@
 """Metadata v0-13. v1 null asks for all topics, v4 may forbid creation, v8 operations, v9 flexible, v12 by topic id."""
 
+import asyncio
 from collections.abc import Awaitable
+from dataclasses import replace
 
 from levada.broker.authorized import ALL_CLUSTER_OPERATIONS, ALL_TOPIC_OPERATIONS, NOT_ASKED
 from levada.broker.internal_topics import MADE_ON_FIRST_USE, internal_topic, tell_if_capped
@@ -26,6 +28,8 @@ VERSIONS = stable_versions(API)
 
 BY_ID_SINCE = 12
 LEFT_TO_THE_BROKER = -1
+LARGE = 1_000
+"""Partitions; more are not described in one turn of the loop."""
 
 
 def handle(message: MetadataRequest, request: Request) -> MetadataResponse | Awaitable[MetadataResponse]:
@@ -47,7 +51,8 @@ async def _create_first(names: list[str], message: MetadataRequest, request: Req
     except KafkaError:
         # Nobody can decide just now; the client asks again.
         refused = dict.fromkeys(names, ErrorCode.LEADER_NOT_AVAILABLE)
-    return _answer(message, request, refused)
+    answer = _answer(message, request, refused)
+    return await answer if isinstance(answer, Awaitable) else answer
 
 
 def _new_topic(name: str, request: Request) -> CreatableTopic:
@@ -79,17 +84,56 @@ def _may_create(name: str) -> bool:
     return name in MADE_ON_FIRST_USE or (name not in INTERNAL_TOPICS and name != CLUSTER_METADATA)
 
 
-def _answer(message: MetadataRequest, request: Request, refused: dict[str, int]) -> MetadataResponse:
-    broker = request.broker
-    image = broker.image
+def _answer(
+    message: MetadataRequest, request: Request, refused: dict[str, int]
+) -> MetadataResponse | Awaitable[MetadataResponse]:
+    wanted = _wanted(message, request)
+    if sum(len(topic.partitions) for topic in wanted if isinstance(topic, TopicState)) > LARGE:
+        request.is_large = True
+        return _answer_in_slices(wanted, message, request, refused)
+    return _response(message, request, [_answer_topic(topic, message, request, refused) for topic in wanted])
+
+
+async def _answer_in_slices(
+    wanted: list[TopicState | MetadataRequestTopic], message: MetadataRequest, request: Request, refused: dict[str, int]
+) -> MetadataResponse:
+    """Very many partitions as they are now, with turns for other requests in between."""
+    image = request.broker.image
+    response = _response(message, request, [])
+    done = 0
+    for topic in wanted:
+        partitions = topic.partitions if isinstance(topic, TopicState) else ()
+        bare = replace(topic, partitions=()) if isinstance(topic, TopicState) else topic
+        answer = _answer_topic(bare, message, request, refused)
+        response.topics.append(answer)
+        for partition in partitions:
+            answer.partitions.append(_partition(partition, image))
+            done += 1
+            if done % LARGE == 0:
+                await asyncio.sleep(0)
+    return response
+
+
+def _wanted(message: MetadataRequest, request: Request) -> list[TopicState | MetadataRequestTopic]:
+    """The topics that are asked for, and what was asked where there is none such."""
+    image = request.broker.image
     if message.topics is None or (request.version == 0 and not message.topics):
-        topics = [_describe(topic, message, image) for topic in image.topics.values()]
-    else:
-        wanted = {(topic.topic_id, topic.name): topic for topic in message.topics}
-        # One id, and names beside it are not looked at.
-        by_id = [topic for topic in wanted.values() if _is_by_id(topic)]
-        topics = [_answer_topic(topic, message, request, refused) for topic in by_id or wanted.values()]
-    endpoints = [(one, one.endpoints[0]) for one in image.live_brokers() if one.endpoints]
+        return list(image.topics.values())
+    each = {(topic.topic_id, topic.name): topic for topic in message.topics}
+    # One id, and names beside it are not looked at.
+    by_id = [topic for topic in each.values() if _is_by_id(topic)]
+    return [_found(topic, image) or topic for topic in by_id or each.values()]
+
+
+def _found(wanted: MetadataRequestTopic, image: Image) -> TopicState | None:
+    if _is_by_id(wanted) or wanted.name is None:
+        return image.topic_by_id(wanted.topic_id)
+    return image.topics.get(wanted.name)
+
+
+def _response(message: MetadataRequest, request: Request, topics: list[MetadataResponseTopic]) -> MetadataResponse:
+    broker = request.broker
+    endpoints = [(one, one.endpoints[0]) for one in broker.image.live_brokers() if one.endpoints]
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=one.broker_id, host=endpoint.host, port=endpoint.port, rack=one.rack)
@@ -105,15 +149,12 @@ def _answer(message: MetadataRequest, request: Request, refused: dict[str, int])
 
 
 def _answer_topic(
-    wanted: MetadataRequestTopic, message: MetadataRequest, request: Request, refused: dict[str, int]
+    wanted: TopicState | MetadataRequestTopic, message: MetadataRequest, request: Request, refused: dict[str, int]
 ) -> MetadataResponseTopic:
-    image = request.broker.image
+    if isinstance(wanted, TopicState):
+        return _describe(wanted, message, request.broker.image)
     if _is_by_id(wanted) or wanted.name is None:
-        topic = image.topic_by_id(wanted.topic_id)
-        return _unknown_id(wanted.topic_id) if topic is None else _describe(topic, message, image)
-    topic = image.topics.get(wanted.name)
-    if topic is not None:
-        return _describe(topic, message, image)
+        return _unknown_id(wanted.topic_id)
     try:
         check_topic_name(wanted.name)
     except KafkaError as error:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from levada.broker.route import Request
 from levada.groups import Committed, CommittedOffset
+from levada.metadata.image import TopicState
 from levada.model.errors import ErrorCode, KafkaError
 from levada.protocol.api import ApiKey, stable_versions
 from levada.protocol.declare import NO_UUID
@@ -79,25 +80,27 @@ def _all(committed: Committed, request: Request) -> list[OffsetFetchResponseTopi
         topic = request.broker.image.topics.get(name)
         if topic is None and request.version >= TOPIC_IDS_SINCE:
             continue
-        answers.append(
-            OffsetFetchResponseTopics(
-                name=name,
-                topic_id=NO_UUID if topic is None else topic.topic_id,
-                partitions=[
-                    _unstable(index) if (name, index) in committed.unstable else _partition(index, one)
-                    for index, one in partitions.items()
-                ],
-            )
+        answer = OffsetFetchResponseTopics(
+            name=name,
+            topic_id=NO_UUID if topic is None else topic.topic_id,
+            partitions=[
+                _unstable(index) if (name, index) in committed.unstable else _partition(index, one)
+                for index, one in partitions.items()
+                if one.belongs_to(topic)
+            ],
         )
+        if answer.partitions:
+            answers.append(answer)
     return answers
 
 
 def _answer(wanted: OffsetFetchRequestTopics, committed: Committed, request: Request) -> OffsetFetchResponseTopics:
     """What was never committed has offset -1 and no error; only an id that names no topic is one."""
+    image = request.broker.image
     name: str | None = wanted.name
     if request.version >= TOPIC_IDS_SINCE:
-        topic = request.broker.image.topic_by_id(wanted.topic_id)
-        name = None if topic is None else topic.name
+        name = image.topic_names.get(wanted.topic_id)
+    topic = None if name is None else image.topics.get(name)
     of_topic: Mapping[int, CommittedOffset] = {} if name is None else committed.offsets.get(name, {})
     code = ErrorCode.UNKNOWN_TOPIC_ID if name is None else ErrorCode.NONE
     return OffsetFetchResponseTopics(
@@ -106,22 +109,19 @@ def _answer(wanted: OffsetFetchRequestTopics, committed: Committed, request: Req
         partitions=[
             _unstable(index)
             if (name, index) in committed.unstable
-            else _partition(index, _of_this_topic(of_topic.get(index), wanted.topic_id), code)
+            else _partition(index, _of_this_topic(of_topic.get(index), topic), code)
             for index in wanted.partition_indexes
         ],
     )
 
 
 def _unstable(index: int) -> OffsetFetchResponsePartitions:
-    """A transaction under way may change it: whoever asks for what is certain comes again (KIP-447)."""
+    """A transaction under way may change it: a client that asks for what is certain comes again (KIP-447)."""
     return _partition(index, NOTHING_COMMITTED, ErrorCode.UNSTABLE_OFFSET_COMMIT)
 
 
-def _of_this_topic(committed: CommittedOffset | None, topic_id: bytes) -> CommittedOffset:
-    """What was committed for a topic that had the name before is nothing to this one."""
-    if committed is None or (NO_UUID not in (topic_id, committed.topic_id) and topic_id != committed.topic_id):
-        return NOTHING_COMMITTED
-    return committed
+def _of_this_topic(committed: CommittedOffset | None, topic: TopicState | None) -> CommittedOffset:
+    return committed if committed is not None and committed.belongs_to(topic) else NOTHING_COMMITTED
 
 
 def _partition(

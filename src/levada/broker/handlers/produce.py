@@ -3,16 +3,20 @@
 import asyncio
 from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from levada.broker.partition import Partition
 from levada.broker.route import Request
 from levada.broker.verification import (
     PRODUCE_ADDS_SINCE,
     Codes,
+    Guards,
     Unverified,
     ask_coordinator,
+    check_guard,
+    guards_of,
     refusals_of,
     unverified_of,
 )
@@ -26,7 +30,7 @@ from levada.model.errors import (
     RefusedByCoordinator,
 )
 from levada.model.topics import INTERNAL_TOPICS
-from levada.net.connection import CloseConnection
+from levada.net.reply import CloseConnection
 from levada.protocol.api import ApiKey, stable_versions
 from levada.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -37,7 +41,8 @@ from levada.protocol.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from levada.storage.log import Log
+from levada.records import BatchView
+from levada.storage.validation import MAX_OPENED_AT_ONCE, TakesLong, validate
 
 API = ApiKey.PRODUCE
 VERSIONS = stable_versions(API)
@@ -46,7 +51,10 @@ ADVERTISED_VERSIONS = range(VERSIONS.stop)
 
 NO_REPLY, LEADER, ALL = 0, 1, -1
 NO_REFUSALS: Final[Codes] = MappingProxyType({})
+NO_GUARDS: Final[Guards] = MappingProxyType({})
 BY_ID_SINCE = 13
+LONGEST_TURN_NS = 5_000_000
+"""Batches of a request that must be opened later than this are opened elsewhere."""
 LOG_WAS_ASKED = frozenset(
     (
         ErrorCode.INVALID_TIMESTAMP,
@@ -61,9 +69,9 @@ LOG_WAS_ASKED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Flush:
-    """A log that must be on the device before its answer leaves."""
+    """What must have a good end before an answer leaves."""
 
-    log: Log
+    outcome: "asyncio.Future[None]"
     answer: PartitionProduceResponse
 
 
@@ -93,39 +101,91 @@ def _handle_transactional(
         for data in topic.partition_data:
             # The frame is overwritten while the coordinator writes.
             data.records = None if data.records is None else bytes(data.records)
-    return _append_when_verified(message, request, unverified, future)
+    # Of what comes next some may be verified by then, and must not overtake this.
+    request.is_held = True
+    return _append_when_verified(message, request, unverified, future, guards_of(message, broker))
 
 
 async def _append_when_verified(
-    message: ProduceRequest, request: Request, unverified: Unverified, future: "asyncio.Future[Any]"
+    message: ProduceRequest, request: Request, unverified: Unverified, future: "asyncio.Future[Any]", guards: Guards
 ) -> ProduceResponse | None:
     try:
         refusals = refusals_of(await future, unverified, request.version)
     except KafkaError as error:
         refusals = refusals_of(error.code, unverified, request.version)
-    answer = _append_all(message, request, refusals)
+    answer = _append_all(message, request, refusals, guards)
     return await answer if isinstance(answer, Awaitable) else answer
 
 
 def _append_all(
-    message: ProduceRequest, request: Request, refusals: Codes = NO_REFUSALS
+    message: ProduceRequest, request: Request, refusals: Codes = NO_REFUSALS, guards: Guards = NO_GUARDS
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
     # With one replica, what the leader has appended every in-sync replica has: acks=all waits for nobody.
     due: list[Flush] = []
-    acks = message.acks
-    topics = [
-        TopicProduceResponse(
-            name=topic.name,
-            topic_id=topic.topic_id,
-            partition_responses=[
-                _append(message, topic, data, request, due, refusals) for data in _last_of_each(topic)
-            ],
-        )
-        for topic in message.topic_data
-    ]
+    unopened: list[Unopened] = []
+    ends_ns = request.broker.clock.perf_ns() + LONGEST_TURN_NS
+    topics = []
+    for topic in message.topic_data:
+        answers: list[PartitionProduceResponse] = []
+        topics.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers))
+        for data in _last_of_each(topic):
+            try:
+                answers.append(_append(message, topic, data, request, due, refusals, guards, ends_ns))
+            except TakesLong:
+                unopened.append(Unopened(topic, data, answers, len(answers)))
+                answers.append(PartitionProduceResponse(index=data.index, base_offset=-1))
+    if unopened:
+        for one in unopened:
+            # The frame is overwritten meanwhile.
+            one.data.records = bytes(one.data.records or b"")
+        request.is_held = True
+        return _open_first(unopened, message, topics, due, request, refusals, guards_of(message, request.broker))
     if due:
-        return _answer_when_flushed(acks, topics, due, request)
-    return _answer(acks, topics)
+        return _answer_when_flushed(message.acks, topics, due)
+    return _answer(message.acks, topics)
+
+
+class Unopened(NamedTuple):
+    """A batch that holds too much to be opened at once, and where its answer belongs."""
+
+    topic: TopicProduceData
+    data: PartitionProduceData
+    answers: list[PartitionProduceResponse]
+    place: int
+
+
+async def _open_first(
+    unopened: list[Unopened],
+    message: ProduceRequest,
+    topics: list[TopicProduceResponse],
+    due: list[Flush],
+    request: Request,
+    refusals: Codes,
+    guards: Guards,
+) -> ProduceResponse | None:
+    """Check these batches where that holds nothing else up, and append them one after the other."""
+    broker = request.broker
+    for topic, data, answers, place in unopened:
+        assert data.records is not None, "only what has records can take long"
+        partition = None
+        try:
+            partition = broker.partition(topic.name, topic.topic_id, data.index)
+            check = partial(
+                validate,
+                data.records,
+                partition.log.config,
+                allows_zstd=request.version >= 7,
+                now_ms=broker.clock.now_ms(),
+                topic_partition=partition.name,
+            )
+            batch = await broker.workers.compute(check)
+        except KafkaError as error:
+            answers[place] = refused(error, partition, topic, data, request)
+        else:
+            answers[place] = _append(message, topic, data, request, due, refusals, guards, 0, batch)
+    if due:
+        return await _answer_when_flushed(message.acks, topics, due)
+    return _answer(message.acks, topics)
 
 
 def _last_of_each(topic: TopicProduceData) -> Iterable[PartitionProduceData]:
@@ -135,11 +195,11 @@ def _last_of_each(topic: TopicProduceData) -> Iterable[PartitionProduceData]:
 
 
 async def _answer_when_flushed(
-    acks: int, topics: list[TopicProduceResponse], due: list[Flush], request: Request
+    acks: int, topics: list[TopicProduceResponse], due: list[Flush]
 ) -> ProduceResponse | None:
     for one in due:
         try:
-            await request.broker.flushing.flush(one.log)
+            await asyncio.shield(one.outcome)
         except KafkaError as error:
             _refuse(one.answer, error)
     return _answer(acks, topics)
@@ -151,7 +211,8 @@ def _answer(acks: int, topics: list[TopicProduceResponse]) -> ProduceResponse | 
     for topic in topics:
         for partition in topic.partition_responses:
             if partition.error_code:
-                raise CloseConnection(f"produce without acks failed: {partition.error_message}")
+                reason = partition.error_message or ErrorCode(partition.error_code).name
+                raise CloseConnection(f"produce without acks failed: {reason}")
     return None
 
 
@@ -162,7 +223,11 @@ def _append(
     request: Request,
     due: list[Flush],
     refusals: Codes,
+    guards: Guards,
+    ends_ns: int,
+    checked: BatchView | None = None,
 ) -> PartitionProduceResponse:
+    """TakesLong where a batch must be opened that holds much, or the time is up until which any is opened at once."""
     broker, acks = request.broker, message.acks
     partition = None
     try:
@@ -176,15 +241,22 @@ def _append(
         refusal = refusals.get((partition.topic, data.index)) if refusals else None
         if refusal is not None:
             raise RefusedByCoordinator(refusal, _reason_of(refusal))
+        if guards:
+            check_guard(guards, partition)
         if acks == ALL:
             partition.refuse_if_too_few_in_sync()
         now_ms = broker.clock.now_ms()
-        appended = partition.append(
-            data.records,
-            allows_zstd=request.version >= 7,
-            now_ms=now_ms,
-            is_verified=message.transactional_id is not None,
-        )
+        is_verified = message.transactional_id is not None
+        if checked is not None:
+            appended = partition.append_checked(checked, now_ms=now_ms, is_verified=is_verified)
+        else:
+            appended = partition.append(
+                data.records,
+                allows_zstd=request.version >= 7,
+                now_ms=now_ms,
+                is_verified=is_verified,
+                max_opened=MAX_OPENED_AT_ONCE if broker.clock.perf_ns() < ends_ns else 0,
+            )
     except KafkaError as error:
         return refused(error, partition, topic, data, request)
     log = partition.log
@@ -192,9 +264,9 @@ def _append(
         index=data.index, base_offset=appended.base_offset, log_start_offset=log.start_offset
     )
     if log.config.uses_log_append_time:
-        answer.log_append_time_ms = now_ms
+        answer.log_append_time_ms = now_ms if checked is None else checked.max_timestamp
     if appended.is_flush_due:
-        due.append(Flush(log, answer))
+        due.append(Flush(broker.flushing.begin(log), answer))
     counters = broker.metrics.topic(partition.topic)
     counters.total_produce_requests += 1
     if not appended.is_duplicate:
@@ -209,20 +281,19 @@ def _reason_of(refusal: ErrorCode) -> str:
     return "the transaction's coordinator did not take the partition"
 
 
-def _refuse_all(message: ProduceRequest, code: ErrorCode) -> ProduceResponse:
-    return ProduceResponse(
-        responses=[
-            TopicProduceResponse(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partition_responses=[
-                    PartitionProduceResponse(index=data.index, error_code=code, base_offset=-1)
-                    for data in topic.partition_data
-                ],
-            )
-            for topic in message.topic_data
-        ]
-    )
+def _refuse_all(message: ProduceRequest, code: ErrorCode) -> ProduceResponse | None:
+    topics = [
+        TopicProduceResponse(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            partition_responses=[
+                PartitionProduceResponse(index=data.index, error_code=code, base_offset=-1)
+                for data in topic.partition_data
+            ],
+        )
+        for topic in message.topic_data
+    ]
+    return _answer(message.acks, topics)
 
 
 def refused(

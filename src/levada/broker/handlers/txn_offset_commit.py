@@ -1,10 +1,13 @@
 """TxnOffsetCommit v0-5. v2 leader epochs, v3 fencing by generation (KIP-447), v5 adds its group (KIP-890)."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Iterator, Sequence
+from typing import TypeAlias
 
 from levada.broker.route import Request
+from levada.broker.turns import AT_ONCE, after
 from levada.broker.verification import IMPLICIT_ADD, as_retriable
-from levada.groups import CommittedOffset, NewOffset
+from levada.coordination.decision import Record
+from levada.groups import CommittedOffset, commit_record
 from levada.model.errors import ErrorCode, KafkaError
 from levada.model.topics import CONSUMER_OFFSETS
 from levada.protocol.api import ApiKey, stable_versions
@@ -22,46 +25,78 @@ ADDS_SINCE = 5
 ABORTABLE_SINCE = 4
 
 
-async def handle(message: TxnOffsetCommitRequest, request: Request) -> TxnOffsetCommitResponse:
-    now_ms = request.broker.clock.now_ms()
-    accepted: list[tuple[TxnOffsetCommitResponsePartition, NewOffset]] = []
-    topics = [
-        TxnOffsetCommitResponseTopic(
-            name=topic.name,
-            partitions=[
-                TxnOffsetCommitResponsePartition(partition_index=one.partition_index) for one in topic.partitions
-            ],
-        )
-        for topic in message.topics
-    ]
-    for wanted, answer in zip(message.topics, topics):
+Accepted: TypeAlias = list[tuple[TxnOffsetCommitResponsePartition, Record]]
+
+
+def handle(
+    message: TxnOffsetCommitRequest, request: Request
+) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
+    topics: list[TxnOffsetCommitResponseTopic] = []
+    accepted: Accepted = []
+    count = sum([len(topic.partitions) for topic in message.topics])
+    return after(
+        _look_up(message, request, topics, accepted),
+        count,
+        request,
+        lambda: _answer(message, request, topics, accepted),
+    )
+
+
+def _look_up(
+    message: TxnOffsetCommitRequest, request: Request, topics: list[TxnOffsetCommitResponseTopic], accepted: Accepted
+) -> Iterator[None]:
+    """Refuse partitions that do not exist, and make records of those that do."""
+    # The coordinator's time: by it offsets expire, and are older or younger than a deletion.
+    now_ms = request.broker.groups.now_ms()
+    producer = message.producer_id, message.producer_epoch
+    count = 0
+    for wanted in message.topics:
         known = request.broker.image.topics.get(wanted.name)
-        for one, partition in zip(wanted.partitions, answer.partitions):
+        answers: list[TxnOffsetCommitResponsePartition] = []
+        topics.append(TxnOffsetCommitResponseTopic(name=wanted.name, partitions=answers))
+        for one in wanted.partitions:
+            answers.append(TxnOffsetCommitResponsePartition(partition_index=one.partition_index))
             if known is None or not 0 <= one.partition_index < len(known.partitions):
-                partition.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                continue
-            committed = CommittedOffset(
-                one.committed_offset, one.committed_leader_epoch, one.committed_metadata or "", now_ms
-            )
-            accepted.append((partition, NewOffset(wanted.name, one.partition_index, committed)))
+                answers[-1].error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            else:
+                committed = CommittedOffset(
+                    offset=one.committed_offset,
+                    leader_epoch=one.committed_leader_epoch,
+                    metadata=one.committed_metadata or "",
+                    committed_ms=now_ms,
+                    topic_id=known.topic_id,
+                )
+                record = commit_record(message.group_id, wanted.name, one.partition_index, committed, *producer)
+                accepted.append((answers[-1], record))
+            count += 1
+            if not count % AT_ONCE:
+                yield
+
+
+async def _answer(
+    message: TxnOffsetCommitRequest, request: Request, topics: list[TxnOffsetCommitResponseTopic], accepted: Accepted
+) -> TxnOffsetCommitResponse:
     if accepted:
-        codes = await _commit(message, [new for _, new in accepted], request)
+        codes = await _commit(message, [record for _, record in accepted], request)
         for (partition, _), code in zip(accepted, codes):
             partition.error_code = code
     return TxnOffsetCommitResponse(topics=topics)
 
 
-async def _commit(message: TxnOffsetCommitRequest, new: Sequence[NewOffset], request: Request) -> Sequence[ErrorCode]:
+async def _commit(message: TxnOffsetCommitRequest, records: Sequence[Record], request: Request) -> Sequence[ErrorCode]:
     try:
+        # The records are made before: the coordinator's answer is followed by the append, and no marker comes between.
         refusal = await _verify(message, request)
         if refusal:
-            return [refusal] * len(new)
+            return [refusal] * len(records)
         codes: list[ErrorCode] = await request.broker.groups.submit(
             message.group_id,
-            lambda machine, token, now_ms: machine.commit_in_transaction(token, message, request.version, new, now_ms),
+            lambda machine, token, now_ms: machine.commit_in_transaction(
+                token, message, request.version, records, now_ms
+            ),
         )
     except KafkaError as error:
-        return [error.code] * len(new)
+        return [error.code] * len(records)
     return codes
 
 

@@ -8,6 +8,7 @@ from levada.cli.configs.entities import add_entities
 from levada.cli.kit.connecting import add_connection
 from levada.cli.kit.files import read_properties
 from levada.cli.kit.refusals import WrongUsage
+from levada.model.timestamp_types import as_kafka_writes
 
 OUTSIDE_BRACKETS: Final = r"(?=[^\]]*(?:\[|$))"
 COMMA: Final = re.compile("," + OUTSIDE_BRACKETS)
@@ -61,7 +62,7 @@ def settings_to_add(arguments: argparse.Namespace) -> dict[str, str]:
     for key in settings:
         if not KEY.fullmatch(key):
             raise WrongUsage(f"{key!r} cannot be the name of a setting: it has other characters than a-z, 0-9, . _ - $")
-    return settings
+    return {key: as_kafka_writes(key, value) for key, value in settings.items()}
 
 
 def parse_settings(text: str) -> dict[str, str]:

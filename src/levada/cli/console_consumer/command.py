@@ -14,6 +14,7 @@ from levada.cli.kit.files import read_properties
 from levada.cli.kit.parser import key_value, natural, number
 from levada.cli.kit.refusals import Refused, WrongUsage, warn
 from levada.cli.kit.renamed import move_renamed
+from levada.model.near_names import did_you_mean
 
 if TYPE_CHECKING:
     from levada.client.blocking import Consumer
@@ -126,6 +127,8 @@ def consumer_settings(arguments: argparse.Namespace, given: dict[str, str]) -> d
         raise WrongUsage(f"--from-beginning contradicts auto.offset.reset={reset}: give one of them")
     settings.setdefault("auto.offset.reset", EARLIEST if arguments.from_beginning else LATEST)
     settings.setdefault("client.id", "console-consumer")
+    # A name that is mistyped must not become a topic by being read.
+    settings.setdefault("allow.auto.create.topics", "false")
     if arguments.isolation_level is not None:
         settings["isolation.level"] = arguments.isolation_level
     groups = {group for group in (arguments.group, settings.get("group.id")) if group is not None}
@@ -172,9 +175,12 @@ def _begin(consumer: "Consumer", arguments: argparse.Namespace) -> None:
 
 def _warn_of_missing(consumer: "Consumer", topic: str, partition: int | None) -> None:
     """As Kafka's tool, it waits until there is such a topic; but it says so."""
-    partitions = consumer.list_topics().get(topic)
+    topics = consumer.list_topics()
+    partitions = topics.get(topic)
     if partitions is None:
-        warn(f"there is no topic {topic} yet: waiting for it")
+        advice = did_you_mean(topic, topics)
+        waiting = f"{advice} Waiting for it" if advice else " yet: waiting for it"
+        warn(f"there is no topic {topic}{waiting}")
     elif partition is not None and partition not in {each.index for each in partitions}:
         warn(f"topic {topic} has no partition {partition}, only {len(partitions)} of them: waiting for it")
 

@@ -14,10 +14,18 @@ from levada.cli.kit.connecting import DEFAULT_SERVER, add_connection, admin_for
 from levada.cli.kit.files import read_properties
 from levada.cli.kit.refusals import FAILED, Refused, WrongUsage
 from levada.cli.kit.terminal import paint, print_json
+from levada.client.options.older_keys import OLD_CONSUMER_KEYS, OLD_PRODUCER_KEYS
 
 STYLES: Final = {Level.OK: "green", Level.NOTE: "yellow", Level.RISK: "red"}
-PRODUCERS_OWN: Final = frozenset({"acks", "retries", "enable.idempotence", "delivery.timeout.ms", "linger.ms"})
-CONSUMERS_OWN: Final = frozenset({"group.id", "enable.auto.commit", "auto.offset.reset", "session.timeout.ms"})
+PRODUCERS_OWN: Final = (
+    frozenset(
+        {"acks", "retries", "enable.idempotence", "delivery.timeout.ms", "linger.ms", "batch.size", "transactional.id"}
+    )
+    | OLD_PRODUCER_KEYS
+)
+CONSUMERS_OWN: Final = (
+    frozenset({"group.id", "enable.auto.commit", "auto.offset.reset", "session.timeout.ms"}) | OLD_CONSUMER_KEYS
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a producer's or consumer's properties file; may be repeated",
     )  # fmt: skip
     parser.add_argument("--data-dir", metavar="DIR", default="./levada-data", help="default ./levada-data")
-    parser.add_argument("--listen", metavar="HOST:PORT", default=DEFAULT_SERVER, help=f"default {DEFAULT_SERVER}")
+    parser.add_argument(
+        "--listen", metavar="HOST:PORT", help=f"default the first --bootstrap-server, or {DEFAULT_SERVER}"
+    )
     for part in ("machine", "cluster"):
         parser.add_argument(f"--no-{part}", action="store_true", help=f"do not look at the {part}")
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
@@ -43,7 +53,8 @@ def run(arguments: argparse.Namespace) -> int:
         from levada.node.settings import parse_listener
 
         directories = [Path(one.strip()) for one in arguments.data_dir.split(",")]
-        parts["machine"] = check_machine(directories, parse_listener("--listen", arguments.listen))
+        listen = arguments.listen or (arguments.bootstrap_server or DEFAULT_SERVER).partition(",")[0]
+        parts["machine"] = check_machine(directories, parse_listener("--listen", listen))
     if not arguments.no_cluster:
         parts["cluster"] = _cluster(arguments)
     elif arguments.topic:

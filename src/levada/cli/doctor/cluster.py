@@ -20,16 +20,19 @@ def check_cluster(admin: "Admin", only: list[str]) -> Iterator[Finding]:
     cluster = admin.describe_cluster()
     yield ok("cluster", f"{cluster.cluster_id} with {_count(len(cluster.brokers), 'broker')}")
     resources = [ConfigResource.broker(broker.broker_id) for broker in cluster.brokers]
+    is_alone = len(cluster.brokers) == 1
     for resource, entries in admin.describe_configs(resources).items():
-        yield from check_broker(int(resource.name), {name: entry.value for name, entry in entries.items()})
+        settings = {name: entry.value for name, entry in entries.items()}
+        yield from check_broker(int(resource.name), settings, is_alone=is_alone)
     yield from check_racks(broker.rack for broker in cluster.brokers)
-    yield from _check_topics(admin, only)
+    yield from _check_topics(admin, only, is_alone=is_alone)
 
 
-def _check_topics(admin: "Admin", only: list[str]) -> Iterator[Finding]:
+def _check_topics(admin: "Admin", only: list[str], *, is_alone: bool) -> Iterator[Finding]:
+    """Those of the users: what the internal ones have is told under the brokers' settings."""
     from levada.client.admin import ConfigResource
 
-    names = only or sorted(admin.list_topics(include_internal=True))
+    names = only or sorted(admin.list_topics())
     yield ok("topics", _count(len(names), "topic") + " looked at")
     for start in range(0, len(names), TOPICS_PER_REQUEST):
         some = names[start : start + TOPICS_PER_REQUEST]
@@ -38,8 +41,10 @@ def _check_topics(admin: "Admin", only: list[str]) -> Iterator[Finding]:
         for name in some:
             topic = described[name]
             settings = {key: entry.value for key, entry in configs[ConfigResource.topic(name)].items()}
-            yield from check_topic(name, min(len(one.replicas) for one in topic.partitions), settings)
-            yield from _check_state(topic, int(settings.get("min.insync.replicas") or 1))
+            replicas = min(len(one.replicas) for one in topic.partitions)
+            yield from check_topic(name, replicas, settings, is_alone=is_alone)
+            # No more can be wanted than there are.
+            yield from _check_state(topic, min(int(settings.get("min.insync.replicas") or 1), replicas))
 
 
 def _check_state(topic: "TopicDescription", min_in_sync: int) -> Iterator[Finding]:

@@ -35,17 +35,18 @@ def check_machine(data_directories: Sequence[Path], listen: tuple[str, int]) -> 
 def check_open_files(data_directories: Sequence[Path]) -> Iterator[Finding]:
     from levada.node.limits import FILES_PER_SEGMENT, RESERVED_FILES
 
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     segments = len(_segments(data_directories))
     wanted = max(segments * FILES_PER_SEGMENT + RESERVED_FILES, ENOUGH_FILES)
-    if soft >= wanted or soft == resource.RLIM_INFINITY:
-        yield ok("open files", f"{soft} allowed, {segments} segments on disk")
+    # A broker raises its own soft limit to the hard one.
+    if hard >= wanted or hard == resource.RLIM_INFINITY:
+        yield ok("open files", f"{hard} allowed, {segments} segments on disk")
         return
-    beyond = "" if hard >= wanted else f" (the hard limit is {hard}: raise it in limits.conf or the service's unit)"
     yield risk(
         "open files",
-        f"{soft} allowed: connections and {segments} segments want {wanted}",
-        f"run `ulimit -n {wanted}` before the broker{beyond}",
+        f"{hard} allowed: connections and {segments} segments want {wanted}",
+        f"run `ulimit -n {wanted}` before the broker (the hard limit is {hard}: raise it in limits.conf or the "
+        "service's unit)",
     )
 
 
@@ -105,7 +106,7 @@ def check_port(host: str, port: int) -> Iterator[Finding]:
 
 def _speaks_kafka(host: str, port: int) -> bool:
     """Asks for the versions of its requests, as every client does first."""
-    request = b"\x00\x00\x00\x11\x00\x12\x00\x00\x00\x00\x00\x01\x00\x07penstoc"
+    request = b"\x00\x00\x00\x10\x00\x12\x00\x00\x00\x00\x00\x01\x00\x06levada"
     try:
         with socket.create_connection((host, port), CONNECT_SECONDS) as connection:
             connection.settimeout(CONNECT_SECONDS)

@@ -12,11 +12,15 @@ UNCLEAN = "a replica that lacks acknowledged records may become leader, and they
 ALONE = "acks=all is satisfied by the leader alone, whose death then loses acknowledged records"
 
 
-def check_topic(name: str, replicas: int, settings: Settings) -> Iterator[Finding]:
-    """A topic by the replicas of its partitions (the fewest) and its settings."""
+def check_topic(name: str, replicas: int, settings: Settings, *, is_alone: bool = False) -> Iterator[Finding]:
+    """A topic by the replicas of its partitions (the fewest) and its settings.
+
+    Where there is one broker, no setting gives a record a second place: what is said about that is no fault of them.
+    """
     where = f"topic {name}"
+    replicated = note if is_alone else risk
     if replicas == 1:
-        yield risk(
+        yield replicated(
             where,
             "replication.factor=1: the records live on one broker and are lost with its disk",
             f"give it {SAFE_REPLICAS} replicas with `levada reassign-partitions`, and new topics by"
@@ -24,26 +28,21 @@ def check_topic(name: str, replicas: int, settings: Settings) -> Iterator[Findin
         )
     in_sync = _number(settings, "min.insync.replicas", 1)
     if in_sync <= 1:
-        yield risk(where, f"min.insync.replicas={in_sync}: {ALONE}", f"set min.insync.replicas={SAFE_IN_SYNC}")
+        yield replicated(where, f"min.insync.replicas={in_sync}: {ALONE}", f"set min.insync.replicas={SAFE_IN_SYNC}")
     elif in_sync >= replicas > 1:
         yield note(
             where,
             f"min.insync.replicas={in_sync} of {replicas} replicas: the loss of any one broker stops writes",
             f"set min.insync.replicas={replicas - 1} or add a replica",
         )
-    elif in_sync > replicas:
-        yield note(
-            where,
-            f"min.insync.replicas={in_sync} with replication.factor={replicas}: writes with acks=all are refused",
-            f"give it at least {in_sync + 1} replicas, or lower min.insync.replicas",
-        )
     if _is_on(settings, "unclean.leader.election.enable"):
         yield risk(where, f"unclean.leader.election.enable=true: {UNCLEAN}", "set unclean.leader.election.enable=false")
 
 
-def check_broker(broker_id: int, settings: Settings) -> Iterator[Finding]:
+def check_broker(broker_id: int, settings: Settings, *, is_alone: bool = False) -> Iterator[Finding]:
     """What a broker gives to topics that say nothing themselves, and to the internal ones."""
     where = f"broker {broker_id}"
+    replicated = note if is_alone else risk
     for key, loss in (
         ("default.replication.factor", "new topics live on one broker each"),
         ("offsets.topic.replication.factor", "committed offsets are lost with one broker"),
@@ -51,10 +50,10 @@ def check_broker(broker_id: int, settings: Settings) -> Iterator[Finding]:
     ):
         # -1 leaves it to the cluster's own default, which is told under default.replication.factor.
         if _number(settings, key, 1) in (0, 1):
-            yield risk(where, f"{key}={settings.get(key) or 1}: {loss}", f"set {key}={SAFE_REPLICAS}")
+            yield replicated(where, f"{key}={settings.get(key) or 1}: {loss}", f"set {key}={SAFE_REPLICAS}")
     for key in ("min.insync.replicas", "transaction.state.log.min.isr"):
         if _number(settings, key, 1) <= 1:
-            yield risk(where, f"{key}={settings.get(key) or 1}: {ALONE}", f"set {key}={SAFE_IN_SYNC}")
+            yield replicated(where, f"{key}={settings.get(key) or 1}: {ALONE}", f"set {key}={SAFE_IN_SYNC}")
     if _is_on(settings, "unclean.leader.election.enable"):
         yield risk(where, f"unclean.leader.election.enable=true: {UNCLEAN}", "set unclean.leader.election.enable=false")
 
@@ -72,13 +71,21 @@ def check_racks(racks: Iterable[str | None]) -> Iterator[Finding]:
 
 def check_producer(where: str, given: Settings) -> Iterator[Finding]:
     """A producer's settings; what is not given has Kafka's default."""
-    acks = (given.get("acks") or "all").strip()
+    acks_key = "request.required.acks" if given.get("request.required.acks") else "acks"
+    acks = (given.get(acks_key) or "all").strip()
     if acks not in ("all", "-1"):
-        loss = "nobody confirms a record" if acks == "0" else "only the leader confirms a record, and may die with it"
-        yield risk(where, f"acks={acks}: {loss}", "set acks=all")
-    retries = _number(given, "retries", 1)
+        loss = "no broker confirms a record" if acks == "0" else "only the leader confirms it, and may die with it"
+        yield risk(where, f"{acks_key}={acks}: {loss}", "set acks=all")
+    retries_key = "message.send.max.retries" if given.get("message.send.max.retries") else "retries"
+    retries = _number(given, retries_key, 1)
     if retries == 0:
-        yield risk(where, "retries=0: what fails once is given up", "leave retries at its default of 2147483647")
+        yield risk(where, f"{retries_key}=0: what fails once is given up", "leave retries at its default of 2147483647")
+    if given.get("queue.enqueue.timeout.ms") == "0":
+        yield risk(
+            where,
+            "queue.enqueue.timeout.ms=0: records are dropped while the buffer is full",
+            "set max.block.ms to the time that a send may wait",
+        )
     is_idempotent = _is_on(given, "enable.idempotence", default=acks in ("all", "-1") and retries != 0)
     if not is_idempotent:
         yield risk(

@@ -1,7 +1,6 @@
 """The flags that say which cluster a tool talks to, and the clients made from them."""
 
 import argparse
-import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -14,7 +13,6 @@ if TYPE_CHECKING:
     from levada.client.blocking import Admin
 
 DEFAULT_SERVER: Final = "localhost:9092"
-PROBE_SECONDS: Final = 5.0
 
 
 def add_connection(parser: argparse.ArgumentParser, *, older_config_flag: str | None = None) -> None:
@@ -37,7 +35,8 @@ def given_settings(arguments: argparse.Namespace) -> dict[str, str]:
     if arguments.command_config is not None:
         settings.update(read_properties(arguments.command_config, "--command-config"))
     settings.update(arguments.command_property)
-    settings.pop("bootstrap.servers", None)
+    for servers in ("bootstrap.servers", "metadata.broker.list"):
+        settings.pop(servers, None)
     return settings
 
 
@@ -49,10 +48,13 @@ def settings_for(kind: str, given: Mapping[str, str]) -> dict[str, str]:
     """
     from levada.client.options.admin_keys import ADMIN_KEYS
     from levada.client.options.consumer_keys import CONSUMER_KEYS
+    from levada.client.options.older_keys import OLD_CONSUMER_KEYS, OLD_PRODUCER_KEYS
     from levada.client.options.producer_keys import PRODUCER_KEYS
 
     keys = {"admin": ADMIN_KEYS, "producer": PRODUCER_KEYS, "consumer": CONSUMER_KEYS}
     known = {name: {key.name for key in table} for name, table in keys.items()}
+    known["producer"] |= OLD_PRODUCER_KEYS
+    known["consumer"] |= OLD_CONSUMER_KEYS
     for name in given:
         if not any(name in names for names in known.values()):
             warn(f"warning: no client has a setting {name!r}, so it does nothing")
@@ -61,7 +63,7 @@ def settings_for(kind: str, given: Mapping[str, str]) -> dict[str, str]:
 
 @contextmanager
 def admin_for(arguments: argparse.Namespace) -> "Iterator[Admin]":
-    """An admin client of the cluster that the flags name; Refused when nobody listens there."""
+    """An admin client of the cluster that the flags name; Refused when no broker answers there."""
     from levada.client.blocking import Admin
 
     settings: dict[str, Any] = dict(settings_for("admin", given_settings(arguments)))
@@ -72,18 +74,11 @@ def admin_for(arguments: argparse.Namespace) -> "Iterator[Admin]":
 
 
 def check_reachable(servers: str) -> None:
-    """Refused when no server of the list takes a connection: a client would go on trying for a minute."""
-    from levada.client.options.addresses import parse_addresses
+    """Refused when no Kafka broker answers at any of them: a client would go on trying for some seconds."""
+    from levada.client.probing import faults_of
 
-    faults = []
-    for host, port in parse_addresses(servers):
-        try:
-            socket.create_connection((host, port), PROBE_SECONDS).close()
-        except OSError as error:
-            faults.append(f"{host}:{port} ({error.strerror or error})")
-        else:
-            return
-    raise Refused(
-        f"cannot reach {', '.join(faults)}: is a broker running there? Give its address with --bootstrap-server,"
-        " or start one with `levada serve`"
-    )
+    if faults := faults_of(servers):
+        raise Refused(
+            f"no Kafka broker answers: {'; '.join(faults)}. Start one with `levada serve`, or give its address with"
+            " --bootstrap-server"
+        )

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from levada.cli.kit.refusals import Refused
-from levada.model.config import parse_properties
+from levada.model.config import ConfigError
+from levada.model.properties import parse_properties
 
 
 def read_text(path: str | Path, flag: str) -> str:
@@ -18,7 +19,10 @@ def read_text(path: str | Path, flag: str) -> str:
 
 
 def read_properties(path: str | Path, flag: str) -> dict[str, str]:
-    return parse_properties(read_text(path, flag))
+    try:
+        return parse_properties(read_text(path, flag))
+    except ConfigError as error:
+        raise Refused(f"cannot read {flag} {path}: {error}") from None
 
 
 def read_json(path: str | Path, flag: str) -> Any:

@@ -2,10 +2,10 @@
 
 import argparse
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import Any, Final, NoReturn
 
 from levada.cli.kit.refusals import WRONG_USAGE, warn
+from levada.model.near_names import did_you_mean
 
 GONE: Final = {
     "--zookeeper": "--zookeeper is gone: give a broker's address with --bootstrap-server HOST:PORT",
@@ -35,8 +35,7 @@ class ToolParser(argparse.ArgumentParser):
                 self._refuse(GONE[flag])
             is_known = any(known.startswith(flag) for known in self._option_string_actions)
             if flag.startswith("--") and not is_known and self._subparsers is None:
-                near = get_close_matches(flag, self._option_string_actions, n=1)
-                self.error(f"there is no flag {flag}" + (f"; did you mean {near[0]}?" if near else ""))
+                self.error(f"there is no flag {flag}{did_you_mean(flag, self._option_string_actions)}")
         return self.parse_args(given)
 
     def error(self, message: str) -> NoReturn:

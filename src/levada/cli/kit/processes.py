@@ -6,11 +6,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from levada.cli.kafka_scripts import was_started_by
 from levada.cli.kit.refusals import Refused
 from levada.cli.tools import canonical_name
 
@@ -21,20 +23,27 @@ POLL_SECONDS: Final = 0.05
 
 
 @contextmanager
-def noted_process(data_directory: str) -> Iterator[None]:
-    """While a broker runs in the directory, whose lock it holds: its process id in a file there."""
-    path = Path(data_directory, PID_NAME)
-    path.write_text(f"{os.getpid()}\n")
+def noted_process(data_directories: Sequence[str], name: str) -> Iterator[None]:
+    """While a broker runs in directories, whose locks it holds: its process id, and its name, in a file in each."""
+    paths = [Path(directory, PID_NAME) for directory in data_directories]
     try:
+        for path in paths:
+            # One of several may have failed, and the broker goes on without it.
+            with suppress(OSError):
+                path.write_text(f"{os.getpid()}\n{name}\n")
         yield
     finally:
-        path.unlink(missing_ok=True)
+        for path in paths:
+            with suppress(OSError):
+                path.unlink()
 
 
 def start_daemon(arguments: list[str], data_directory: str, log_path: Path) -> int:
     """Run `levada ARGUMENTS` in the background and come back when it listens; Refused when it ends before that."""
     if is_running(data_directory):
-        raise Refused(f"a broker runs in {data_directory} already; stop it with `levada stop` first")
+        raise Refused(
+            f"a broker runs in {data_directory} already; stop it with `levada stop --data-dir {data_directory}` first"
+        )
     log_path.parent.mkdir(parents=True, exist_ok=True)
     with log_path.open("ab") as log:
         seen = log.tell()
@@ -94,32 +103,59 @@ def process_of(data_directory: str) -> int | None:
     if not is_running(data_directory):
         return None
     try:
-        return int(Path(data_directory, PID_NAME).read_text())
-    except (FileNotFoundError, ValueError):
+        return int(Path(data_directory, PID_NAME).read_text().split()[0])
+    except (FileNotFoundError, ValueError, IndexError):
         return None
 
 
-def all_brokers() -> list[int]:
-    """The processes of this user that were started by `levada serve`."""
+@dataclass(frozen=True, slots=True)
+class RunningBroker:
+    pid: int
+    name: str
+    """Its id and where it listens; empty before it does."""
+    data_directories: tuple[str, ...]
+    seconds: float
+    """Since it was started."""
+
+
+def all_brokers(aliases: str | None = None) -> list[RunningBroker]:
+    """The processes of this user that were started by `levada serve`; only by the scripts in a directory, if named."""
     if not Path("/proc/self").exists():
         raise Refused("this system has no /proc to find brokers in: name their --data-dir")
     found = []
     for entry in Path("/proc").iterdir():
         try:
-            if entry.name.isdigit() and entry.stat().st_uid == os.getuid() and _is_broker(entry):
-                found.append(int(entry.name))
+            is_ours = entry.name.isdigit() and entry.stat().st_uid == os.getuid() and _is_broker(entry)
+            if is_ours and (aliases is None or was_started_by(entry, aliases)):
+                found.append(_describe(entry))
         except OSError:
             # It has ended meanwhile, or is not ours to look at.
             continue
-    return sorted(found)
+    return sorted(found, key=lambda broker: broker.pid)
+
+
+def _describe(process: Path) -> RunningBroker:
+    pid = int(process.name)
+    held = {Path(os.readlink(each)) for each in process.joinpath("fd").iterdir() if each.is_symlink()}
+    directories = sorted(str(path.parent) for path in held if path.name == LOCK_NAME and path.exists())
+    names = [lines[1] for each in directories if (lines := _noted(each))[:1] == [str(pid)] and len(lines) > 1]
+    seconds = time.time() - process.stat().st_ctime
+    return RunningBroker(pid, names[0] if names else "", tuple(directories), seconds)
+
+
+def _noted(data_directory: str) -> list[str]:
+    try:
+        return Path(data_directory, PID_NAME).read_text().splitlines()
+    except OSError:
+        return []
 
 
 def _is_broker(process: Path) -> bool:
     words = process.joinpath("cmdline").read_bytes().decode(errors="replace").split("\0")
     starts = [place for place, word in enumerate(words[:4]) if Path(word).name == "levada"]
     is_ours = any(canonical_name(words[place + 1]) == "serve" for place in starts if place + 1 < len(words))
-    # The one that waits for a daemon to listen is no broker.
-    return is_ours and not {"--daemon", "-daemon"} & set(words)
+    # The one that waits for a daemon to listen is no broker; the daemon itself has its flags, and one more.
+    return is_ours and ("--no-daemon" in words or not {"--daemon", "-daemon"} & set(words))
 
 
 def stop_process(pid: int, timeout_s: float) -> bool:

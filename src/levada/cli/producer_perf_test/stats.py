@@ -6,7 +6,7 @@ from typing import Final
 
 MOST_SAMPLES: Final = 500_000
 BYTES_PER_MB: Final = 1 << 20
-PERCENTILES: Final = (0.5, 0.95, 0.99, 0.999)
+PERCENTILES: Final = (0.5, 0.95, 0.99, 0.999, 0.9999)
 
 
 class Stats:
@@ -60,7 +60,7 @@ class Stats:
             f" {self.count / seconds:f} records/sec ({self._bytes / seconds / BYTES_PER_MB:.2f} MB/sec),"
             f" {self._total_latency / max(self.count, 1):.2f} ms avg latency, {self._max_latency:.2f} ms max latency,"
             f" {percentiles[0]} ms 50th, {percentiles[1]} ms 95th, {percentiles[2]} ms 99th,"
-            f" {percentiles[3]} ms 99.9th."
+            f" {percentiles[3]} ms 99.9th, {percentiles[4]} ms 99.99th."
         )
 
     def _window_line(self, now_ms: float) -> str:

@@ -2,7 +2,6 @@
 
 import argparse
 from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from levada.cli.kit.batches import in_batches
@@ -11,6 +10,7 @@ from levada.cli.kit.refusals import Refused, changing
 from levada.cli.kit.terminal import print_json
 from levada.cli.kit.topic_filter import TopicFilter
 from levada.cli.topics.flags import action_of, check
+from levada.model.near_names import did_you_mean
 
 if TYPE_CHECKING:
     from levada.client.admin import NewPartitions, TopicId, TopicListing
@@ -110,9 +110,8 @@ def _chosen(admin: "Admin", arguments: argparse.Namespace) -> "dict[str, TopicLi
     """The topics that the flags name; Refused when there is none and there should be."""
     topics = _matching(admin, arguments)
     if not topics and arguments.topic and not arguments.if_exists:
-        near = get_close_matches(arguments.topic, admin.list_topics(), n=1)
-        advice = f"did you mean {near[0]}?" if near else "see `levada topics --list`"
-        raise Refused(f"Topic '{arguments.topic}' does not exist as expected; {advice}")
+        advice = did_you_mean(arguments.topic, admin.list_topics()) or "; see `levada topics --list`"
+        raise Refused(f"Topic '{arguments.topic}' does not exist as expected{advice}")
     return topics
 
 

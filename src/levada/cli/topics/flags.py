@@ -7,6 +7,7 @@ from levada.cli.kit.connecting import add_connection
 from levada.cli.kit.parser import number, positive
 from levada.cli.kit.refusals import WrongUsage, warn
 from levada.model.hashes import uuid_from_text
+from levada.model.timestamp_types import as_kafka_writes
 
 MAX_REPLICATION_FACTOR: Final = 2**15 - 1
 PARTITIONS_PER_RESPONSE: Final = 2_000
@@ -155,7 +156,7 @@ def setting(text: str) -> tuple[str, str]:
     key, *values = [part.strip() for part in text.split("=")]
     if not key or len(values) != 1 or not values[0]:
         raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")
-    return key, values[0]
+    return key, as_kafka_writes(key, values[0])
 
 
 def replication_factor(text: str) -> int:

@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_describe_producers(commands.add_parser("describe-producers", help="print who writes to a partition"))
     _add_abort(commands.add_parser("abort", help="end a transaction in a partition where it hangs"))
     _add_find_hanging(
-        commands.add_parser("find-hanging", help="print transactions that nobody will end, and keep readers waiting")
+        commands.add_parser("find-hanging", help="print transactions without a producer, which keep readers waiting")
     )
     _add_force(
         commands.add_parser(

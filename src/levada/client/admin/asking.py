@@ -75,7 +75,7 @@ class Question(Generic[K, V]):
     """One kind of request: whom it goes to, how it asks about items, and how to read the answer."""
 
     what: str
-    """Completes the sentence `... did not finish within 60000 ms`."""
+    """Completes the sentence `gave up trying ... after 60000 ms`, such as `to list topics`."""
     route: Route[K]
     request: Callable[[Sequence[K], int], Any]
     """From the items and the milliseconds that the broker has."""
@@ -119,11 +119,14 @@ class Asking:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self._timeout_ms: int = cluster.options["default.api.timeout.ms"]
+        self._has_default_timeout = SETTING not in cluster.options.given
         self._request_timeout_ms: int = cluster.options["request.timeout.ms"]
         self._retries: int = cluster.options["retries"]
 
     def deadline(self, timeout_ms: float | None) -> Deadline:
-        return Deadline(self.cluster.world.clock, self._timeout_ms if timeout_ms is None else timeout_ms)
+        if timeout_ms is None:
+            return Deadline(self.cluster.world.clock, self._timeout_ms, is_default=self._has_default_timeout)
+        return Deadline(self.cluster.world.clock, timeout_ms)
 
     async def each(self, items: Iterable[K], question: Question[K, V], deadline: Deadline) -> Outcomes[K, V]:
         """An outcome per item. Raises where nothing was done and no reason is about an item: nobody could be asked."""
@@ -159,7 +162,14 @@ class Asking:
                 break
             failures += 1
             pause_ms = self.cluster.backoff.pause_ms(failures)
-            if deadline.remaining_ms() <= pause_ms:
+            contact = self.cluster.contact
+            is_over = deadline.remaining_ms() <= pause_ms
+            if contact.gives_up(deadline, pause_ms) or (is_over and contact.is_missing):
+                unreached = self.cluster.unreached(deadline, SETTING)
+                unreached.__cause__ = next(iter(reasons.values()), None)
+                answers.update(dict.fromkeys(left, unreached))
+                break
+            if is_over:
                 answers.update({item: _too_late(question.what, deadline, reasons.get(item)) for item in left})
                 break
             await asyncio.sleep(pause_ms / 1_000)
@@ -279,7 +289,7 @@ def _may_pass(item: K, question: Question[K, V], attempt: _Round[K, V], doubts: 
 
 
 def _out_of_time(what: str, deadline: Deadline) -> TimedOut:
-    return timed_out(f"{what} did not finish", SETTING, int(deadline.timeout_ms))
+    return timed_out(f"gave up trying {what}", SETTING, int(deadline.timeout_ms))
 
 
 def _is_out_of_time(error: KafkaError) -> bool:
@@ -292,6 +302,6 @@ def _too_late(what: str, deadline: Deadline, reason: KafkaError | None) -> Kafka
     if reason.code == ErrorCode.THROTTLING_QUOTA_EXCEEDED:
         # Not a matter of patience: the caller has a quota, and should hear of it.
         return reason
-    error = timed_out(f"{what} did not finish", SETTING, int(deadline.timeout_ms), f"last error: {reason}")
+    error = timed_out(f"gave up trying {what}", SETTING, int(deadline.timeout_ms), f"last error: {reason}")
     error.__cause__ = reason
     return error

@@ -34,7 +34,7 @@ class ConfigResource(NamedTuple):
     name: str
 
     def __str__(self) -> str:
-        return f"{self.kind.name.lower()} {self.name!r}"
+        return f"{ConfigKind(self.kind).name.lower()} {self.name!r}"
 
     @classmethod
     def topic(cls, name: str) -> "ConfigResource":

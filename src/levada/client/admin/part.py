@@ -1,11 +1,19 @@
 """What each part of the admin client is built on."""
 
+import inspect
+
 from levada.client.admin.asking import Asking
 from levada.client.admin.routing import Routing
+from levada.client.arguments import checked
 
 
 class Part:
-    """A theme of administration; `Admin` is all of them together."""
+    """A theme of administration; `Admin` is all of them together. Every call has its arguments checked."""
 
     _asking: Asking
     _routing: Routing
+
+    def __init_subclass__(cls) -> None:
+        for name, member in list(vars(cls).items()):
+            if inspect.iscoroutinefunction(member) and not name.startswith("_"):
+                setattr(cls, name, checked(member))

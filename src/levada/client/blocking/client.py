@@ -2,11 +2,12 @@
 
 import weakref
 from collections.abc import Callable, Coroutine
-from functools import wraps
+from functools import partial, wraps
 from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeAlias, TypeVar
 
-from levada.client.blocking.portal import STOP_SECONDS, Portal
+from levada.client.arguments import check_timeout
+from levada.client.blocking.portal import STOP_SECONDS, Portal, ignore
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -40,6 +41,8 @@ class BlockingClient(Generic[C]):
 
     def close(self, timeout: float | None = None) -> None:
         """End what is under way, waiting up to `timeout` seconds, and hang up."""
+        if timeout is not None:
+            check_timeout(timeout)
         if not self._portal.may_be_closed_here():
             return
         if self._finalizer.detach() is not None:
@@ -62,13 +65,14 @@ class BlockingClient(Generic[C]):
 
 
 def blocking(
-    method: Callable[Concatenate[A, P], Coroutine[Any, Any, T]],
+    method: Callable[Concatenate[A, P], Coroutine[Any, Any, T]], give_back: Callable[[Any, T], object] = ignore
 ) -> Callable[Concatenate[BlockingClient[Any], P], T]:
-    """The method that runs a coroutine of the client to its end."""
+    """The method that runs a coroutine of the client to its end; `give_back(client, result)` if nothing came of it."""
 
     @wraps(method)
     def call(self: BlockingClient[Any], /, *arguments: P.args, **named: P.kwargs) -> T:
-        return self._portal.call(method(self._client, *arguments, **named))
+        client = self._client
+        return self._portal.call(method(client, *arguments, **named), partial(give_back, client))
 
     return call
 

@@ -1,18 +1,31 @@
 """The consumer for code without asyncio: the same one, on a loop in a thread of its own, so that heartbeats go on."""
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from levada.client.blocking.client import BlockingClient, at_once, blocking
 from levada.client.blocking.portal import in_callers_thread
 from levada.client.consumer import Consumer as AsyncConsumer
-from levada.client.consumer.loan import Loan
+from levada.client.consumer.loan import LOAN_RECORDS, Loan
 from levada.client.types import RebalanceListener, TopicPartition
 from levada.records import ConsumerRecord
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 ITERATION_SECONDS = 1.0
+
+
+def _give_back_polled(client: "_Lender", polled: tuple[list[ConsumerRecord], Loan | None]) -> None:
+    client.give_back([(record.topic, record.partition, record.offset) for record in polled[0]])
+
+
+def _give_back_arrow(client: "_Lender", batch: "pa.RecordBatch | None") -> None:
+    if batch is not None:
+        columns = (batch.column(name).to_pylist() for name in ("topic", "partition", "offset"))
+        client.give_back(list(zip(*columns, strict=True)))
 
 
 class Consumer(BlockingClient["_Lender"]):
@@ -29,7 +42,7 @@ class Consumer(BlockingClient["_Lender"]):
 
     def __init__(self, bootstrap: str | Sequence[str] | None = None, **options: Any) -> None:
         super().__init__("consumer", lambda _: _Lender(bootstrap, **options), AsyncConsumer.close)
-        self._portal.before_call = self._client.recall
+        self._limit = self._client.max_poll_records
         self._loan: Loan | None = None
 
     def subscribe(
@@ -63,17 +76,22 @@ class Consumer(BlockingClient["_Lender"]):
         What is returned counts as consumed: `position` is behind it, and the next automatic commit includes it.
         """
         loan = self._loan
-        if loan is not None and not self._portal.is_forked and (records := loan.take(max_records)):
+        if loan is not None and (records := loan.take(self._limit if max_records is None else max_records)):
             return records
-        records, self._loan = self._portal.call(self._client.poll_ahead(timeout, max_records))
+        give_back = partial(_give_back_polled, self._client)
+        records, self._loan = self._portal.call(self._client.poll_ahead(timeout, max_records), give_back)
         return records
 
-    poll_arrow = blocking(AsyncConsumer.poll_arrow)
+    poll_arrow = blocking(AsyncConsumer.poll_arrow, _give_back_arrow)
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
-        """Record after record, without an end."""
+        """Record after record, without an end. Each counts as consumed when it is handed out, and not before."""
         while True:
-            yield from self.poll(ITERATION_SECONDS)
+            if self._client.is_intercepted:
+                # One by one: interceptors are called on the client's own thread, and for what is handed out alone.
+                yield from self.poll(ITERATION_SECONDS, 1)
+            else:
+                yield from self._portal.call(self._client.lend(ITERATION_SECONDS))
 
     def wakeup(self) -> None:
         """End a poll that another thread is waiting in."""
@@ -99,15 +117,30 @@ class Consumer(BlockingClient["_Lender"]):
 class _Lender(AsyncConsumer):
     """On the loop's side of a blocking consumer: hands over more than a poll takes, so that the next need not ask."""
 
-    async def poll_ahead(self, timeout: float, max_records: int | None) -> tuple[list[ConsumerRecord], Loan | None]:
-        """What a poll gives, and what the thread that polls may take until `recall`, which comes before any call."""
-        records = await self.poll(timeout, max_records)
-        engine = self._engine
-        return records, None if engine.interceptors else engine.fetcher.lend(engine.max_poll_records)
+    @property
+    def max_poll_records(self) -> int:
+        return self._engine.max_poll_records
 
-    def recall(self) -> None:
-        """What was taken of the last loan counts as consumed, and nothing more is taken."""
-        self._engine.recall()
+    @property
+    def is_intercepted(self) -> bool:
+        return bool(self._engine.interceptors)
+
+    async def poll_ahead(self, timeout: float, max_records: int | None) -> tuple[list[ConsumerRecord], Loan | None]:
+        """What a poll gives, and what the thread that polls may take after that."""
+        records = await self.poll(timeout, max_records)
+        return records, None if self.is_intercepted else self._engine.fetcher.lend_decoded()
+
+    async def lend(self, timeout: float) -> Iterable[ConsumerRecord]:
+        """What the thread that iterates hands out next."""
+        return await self._lend(timeout, LOAN_RECORDS)
+
+    def give_back(self, places: Sequence[tuple[str, int, int]]) -> None:
+        """Records that were taken for a thread that was interrupted meanwhile."""
+        self._engine.give_back(places)
+
+    def forked(self, reason: str) -> None:
+        """In the other process."""
+        self._engine.fetcher.end_loan()
 
 
 class _InCallersThread:

@@ -8,6 +8,7 @@ import threading
 import time
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -31,6 +32,10 @@ OWN_THREAD = "a callback runs on the client's own thread and must not wait for t
 _portals: "weakref.WeakSet[Portal]" = weakref.WeakSet()
 
 
+def ignore(*_: object) -> None:
+    pass
+
+
 class _Call(Generic[T]):
     """A coroutine on the loop, and the thread that waits for it: in between it may be asked to run something itself."""
 
@@ -46,11 +51,15 @@ class _Call(Generic[T]):
         self.task = asyncio.get_running_loop().create_task(self.work, context=context)
         self.task.add_done_callback(lambda _: self.release())
 
-    def cancel(self) -> None:
-        """On the loop; nobody waits for the outcome any more."""
-        if self.task is not None:
-            self.task.add_done_callback(_look)
-            self.task.cancel()
+    def abandon(self, give_back: Callable[[T], object]) -> None:
+        """On the loop; the caller was interrupted and does not wait any more."""
+        task, self.task = self.task, None
+        if task is None:
+            return
+        task.cancel()
+        task.add_done_callback(_look)
+        if task.done() and not task.cancelled() and task.exception() is None:
+            give_back(task.result())
 
     def release(self) -> None:
         """Let the thread that waits go."""
@@ -85,9 +94,7 @@ class Portal:
     def __init__(self, name: str) -> None:
         self.farewell: Farewell = _nothing
         """What is left to do for a client that nobody closes."""
-        self.before_call: Callable[[], object] = _skip
-        """Run on the loop before each call, and before the farewell."""
-        self.on_fork: Callable[[str], object] = _ignore
+        self.on_fork: Callable[[str], object] = ignore
         """Tells the client, in the other process, why it cannot be used there."""
         self._loop = new_loop()
         # Again by the same thread when the garbage collector ends a client wherever it happens to run.
@@ -103,8 +110,11 @@ class Portal:
     def is_own_thread(self) -> bool:
         return threading.current_thread() is self._thread
 
-    def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the loop and wait for its result; an interrupt cancels it."""
+    def call(self, work: Coroutine[Any, Any, T], give_back: Callable[[T], object] = ignore) -> T:
+        """Run a coroutine on the loop and wait for its result; an interrupt cancels it.
+
+        If it comes too late for that, `give_back` gets on the loop what will not reach the caller.
+        """
         call = _Call(work)
         if not self._begin(call):
             work.close()
@@ -112,8 +122,7 @@ class Portal:
         try:
             return call.wait()
         except BaseException:
-            if call.task is None or not call.task.done():
-                self.post(call.cancel)
+            self.post(partial(call.abandon, give_back))
             raise
         finally:
             self._calls.discard(call)
@@ -157,18 +166,10 @@ class Portal:
         with self._lock:
             if self._is_open:
                 self._calls.add(call)
-                self._loop.call_soon_threadsafe(self._start, call)
+                self._loop.call_soon_threadsafe(call.start)
             return self._is_open
 
-    def _start(self, call: _Call[Any]) -> None:
-        try:
-            self.before_call()
-        finally:
-            # Whatever went wrong before it: somebody waits for the call.
-            call.start()
-
     def _start_end(self, farewell: Farewell) -> None:
-        self.before_call()
         self._end = asyncio.get_running_loop().create_task(farewell())
         self._end.add_done_callback(self._ended)
 
@@ -191,7 +192,7 @@ class Portal:
             with self._lock:
                 self._is_open = False
                 self._loop.close()
-            self.farewell, self.before_call, self.on_fork = _nothing, _skip, _ignore
+            self.farewell, self.on_fork = _nothing, ignore
             for call in list(self._calls):
                 call.release()
 
@@ -227,14 +228,6 @@ async def in_callers_thread(work: Callable[[], Any]) -> Any:
 
 
 async def _nothing() -> None:
-    pass
-
-
-def _skip() -> None:
-    pass
-
-
-def _ignore(reason: str) -> None:
     pass
 
 

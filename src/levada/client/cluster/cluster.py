@@ -6,10 +6,19 @@ from collections.abc import Awaitable, Callable, Collection, Iterable
 from enum import IntEnum
 from typing import Any, TypeVar
 
+from levada.client.cluster.contact import FirstContact
 from levada.client.cluster.node import Node
 from levada.client.cluster.view import Address, ClusterView, TopicView, read_view, with_leader, with_topics
 from levada.client.cluster.waiting import Backoff, Deadline, background, shared
-from levada.client.errors import Disconnected, IllegalState, KafkaError, TimedOut, UnsupportedVersion, error_for
+from levada.client.errors import (
+    Disconnected,
+    IllegalState,
+    KafkaError,
+    NoBrokerReached,
+    TimedOut,
+    UnsupportedVersion,
+    error_for,
+)
 from levada.client.options import Options
 from levada.model.errors import ErrorCode
 from levada.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -46,6 +55,7 @@ class Cluster:
         self.wants_all_topics = False
         self._creates_topics = creates_topics
         self._bootstrap = [Address(host, port) for host, port in options.addresses]
+        self.contact = FirstContact(world, self._bootstrap)
         self._may_rebootstrap = options["metadata.recovery.strategy"] == "rebootstrap"
         self._nodes: dict[Address, Node] = {}
         self._separate: list[Node] = []
@@ -78,6 +88,8 @@ class Cluster:
         last: KafkaError | None = None
         for node in self._candidates():
             try:
+                if not self.contact.is_made:
+                    await self._first_contact(node)
                 return await node.call(request, timeout_ms=timeout_ms, at_least=at_least, at_most=at_most)
             except (Disconnected, TimedOut) as error:
                 last = error
@@ -86,7 +98,7 @@ class Cluster:
     def node(self, node_id: int) -> Node:
         broker = self.view.brokers.get(node_id)
         if broker is None:
-            raise Disconnected(f"broker {node_id} is not part of the cluster as far as is known")
+            raise Disconnected(f"broker {node_id} is not among the brokers that this client knows of the cluster")
         return self._node_at(broker.address)
 
     def separate_node(self, address: Address) -> Node:
@@ -113,11 +125,18 @@ class Cluster:
                 pause_ms = self.backoff.pause_ms(failures)
                 if not error.retriable:
                     raise
-                if deadline.remaining_ms() <= pause_ms:
-                    raise _gave_up(what, deadline, setting, error) from error
+                if deadline.remaining_ms() <= pause_ms or self.contact.gives_up(deadline, pause_ms):
+                    raise self._gave_up(what, deadline, setting, error) from error
                 await asyncio.sleep(pause_ms / 1_000)
             except TimeoutError as error:
-                raise _gave_up(what, deadline, setting, last) from error
+                raise self._gave_up(what, deadline, setting, last) from error
+
+    def unreached(self, deadline: Deadline, setting: str) -> NoBrokerReached:
+        """What to raise where no broker has ever answered, with what each address is doing at the moment."""
+        for address in self._bootstrap:
+            if address in self._nodes:
+                self.contact.note(address, self._nodes[address].what_is_missing())
+        return self.contact.error(deadline, setting)
 
     # Metadata
 
@@ -181,7 +200,7 @@ class Cluster:
             fault = self.view.faults.get(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             raise error_for(fault, context=f"topic {name}")
 
-        return await self.persist(attempt, deadline, f"topic {name} did not become known", setting="max.block.ms")
+        return await self.persist(attempt, deadline, f"topic {name} was not found", setting="max.block.ms")
 
     def heard_of_leader(self, topic: str, partition: int, leader: int, leader_epoch: int) -> None:
         """A broker named the leader in its answer (KIP-951)."""
@@ -236,6 +255,29 @@ class Cluster:
 
     # Inside
 
+    async def _first_contact(self, node: Node) -> None:
+        """Connect before any broker was reached: the next address is not kept waiting by one that says nothing."""
+        self.contact.begin()
+        try:
+            async with asyncio.timeout(self.contact.step_ms() / 1_000):
+                await node.connect()
+        except KafkaError as error:
+            self.contact.failed(node.address, str(error))
+            raise
+        except TimeoutError:
+            self.contact.failed(node.address, node.what_is_missing())
+            raise TimedOut(node.what_is_missing()) from None
+        self.contact.is_made = True
+
+    def _gave_up(self, what: str, deadline: Deadline, setting: str, last: KafkaError | None) -> TimedOut:
+        if self.contact.is_missing:
+            return self.unreached(deadline, setting)
+        if not deadline.timeout_ms:
+            return TimedOut(f"{what}: a timeout of 0 leaves no time to ask a broker")
+        limit = f"{deadline.timeout_ms:.0f} ms" + (f" ({setting})" if setting else "")
+        reason = f"last error: {last}" if last else "a broker was asked, and its answer had not come yet"
+        return TimedOut(f"{what} within {limit}; {reason}")
+
     def _ended(self) -> None:
         self._is_closed = True
         self._hang_up()
@@ -281,7 +323,7 @@ class Cluster:
             self._forget_brokers()
             response = await self.call_any(request)
         if not response.brokers:
-            raise Disconnected("the brokers asked know of no broker that is up")
+            raise Disconnected("the brokers that were asked know of no broker that is running")
         view = read_view(response, self.view)
         if not everything:
             # Who began to want a topic meanwhile has to wait for the next answer; what is not wanted any more goes.
@@ -344,8 +386,3 @@ def _only(view: ClusterView, wanted: Collection[str]) -> ClusterView:
     topics = {name: topic for name, topic in view.topics.items() if name in wanted}
     faults = {name: fault for name, fault in view.faults.items() if name in wanted}
     return ClusterView(view.cluster_id, view.controller_id, view.brokers, topics, faults, view.names)
-
-
-def _gave_up(what: str, deadline: Deadline, setting: str, last: KafkaError | None) -> TimedOut:
-    limit = f"{deadline.timeout_ms:.0f} ms" + (f" ({setting})" if setting else "")
-    return TimedOut(f"{what} within {limit}" + (f"; last error: {last}" if last else ""))

@@ -6,12 +6,13 @@ from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from levada.client.cluster.contact import HANGS_UP, NOT_KAFKA, SAYS_NOTHING, TAKES_NO_CONNECTION, connection_fault
 from levada.client.cluster.view import Address
 from levada.client.cluster.waiting import Backoff, background, shared
 from levada.client.errors import Disconnected, KafkaError, TimedOut, UnsupportedVersion
 from levada.client.options import Options
 from levada.model.errors import ErrorCode
-from levada.net.channel import Channel, ChannelClosed
+from levada.net.channel import MAX_RESPONSE_BYTES, Channel, ChannelClosed, NotAResponse
 from levada.protocol.api import ApiKey, stable_versions
 from levada.protocol.errors import CannotEncode, CodecError
 from levada.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -25,6 +26,12 @@ except PackageNotFoundError:
     SOFTWARE_VERSION = "0"
 
 API_VERSIONS_VERSIONS = (4, 3, 0)
+FIRST_RESPONSE_BYTES = 1 << 20
+"""What is no broker begins with a text, which reads as a much larger size."""
+
+
+TELLING_MS = 500
+"""An attempt that has waited for less says nothing of its own; what the one before met does."""
 
 
 class Node:
@@ -55,6 +62,9 @@ class Node:
         self._channel: Channel | None = None
         self._versions: dict[int, tuple[int, int]] = {}
         self._connecting: asyncio.Task[Channel] | None = None
+        self._begun_at_ms: int | None = None
+        self._is_accepted = False
+        self._fault = ""
         self._is_closed = False
 
     @property
@@ -88,9 +98,9 @@ class Node:
 
     def lost(self, error: Exception) -> Disconnected:
         """What it means to the caller that an answer will not come."""
-        if isinstance(error, ChannelClosed):
+        if isinstance(error, ChannelClosed) and not isinstance(error, NotAResponse):
             return Disconnected(f"lost the connection to {self.address}: {error}")
-        return Disconnected(f"{self.address} sent what is not an answer: {error}")
+        return Disconnected(f"{self.address} sent a response that cannot be read: {error}")
 
     def post(self, request: Any, chosen: int, timeout_ms: float) -> "asyncio.Future[Any]":
         """Send on the open connection without waiting; the future ends in an answer, ChannelClosed or TimedOut.
@@ -174,6 +184,16 @@ class Node:
         """Whether it speaks this version or a newer one; nobody knows before the first connection."""
         return self._versions.get(api_key, (0, -1))[1] >= at_least
 
+    def what_is_missing(self) -> str:
+        """What a connection that is being made still waits for, or before that why the last attempt failed."""
+        if self._begun_at_ms is None:
+            return self._fault or f"there is no connection to {self.address} yet"
+        if self._fault and self._world.clock.monotonic_ms() - self._begun_at_ms < TELLING_MS:
+            return self._fault
+        seconds = (self._world.clock.monotonic_ms() - self._begun_at_ms) / 1_000
+        text = SAYS_NOTHING if self._is_accepted else TAKES_NO_CONNECTION
+        return text.format(address=self.address, seconds=seconds)
+
     def close(self) -> None:
         self._is_closed = True
         if self._connecting is not None:
@@ -188,21 +208,28 @@ class Node:
 
     async def _connect(self) -> Channel:
         self._drop()
+        self._begun_at_ms = None
         channel: Channel | None = None
         pause_ms = self._retry_at_ms - self._world.clock.monotonic_ms()
         if pause_ms > 0:
             await asyncio.sleep(pause_ms / 1_000)
+        self._begun_at_ms = self._world.clock.monotonic_ms()
+        self._is_accepted = False
         setup_ms = self._setup.pause_ms(self._failures + 1)
         try:
             async with asyncio.timeout(setup_ms / 1_000):
                 channel = await Channel.connect(self._world.net, self.address.host, self.address.port, self._client_id)
+                self._is_accepted = True
                 channel.set_buffers(self._send_bytes, self._receive_bytes)
                 await self._negotiate(channel)
         except BaseException as error:
             if channel is not None:
                 channel.close()
             self._fail()
-            raise _why(error, self.address, setup_ms) from error
+            why = self._why(error)
+            self._fault = str(why)
+            self._begun_at_ms = None
+            raise why from error
         self._channel = channel
         self._failures = 0
         self._retry_at_ms = 0.0
@@ -211,15 +238,31 @@ class Node:
 
     async def _negotiate(self, channel: Channel) -> None:
         """Ask for the versions served; a broker too old for the question says so in the oldest form."""
+        channel.limit_responses(FIRST_RESPONSE_BYTES)
         request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=SOFTWARE_VERSION)
         for wanted in API_VERSIONS_VERSIONS:
             response: ApiVersionsResponse = await channel.send(request, wanted)
             if response.error_code != ErrorCode.UNSUPPORTED_VERSION:
                 break
         if response.error_code != ErrorCode.NONE:
-            raise Disconnected(f"{self.address} refuses to tell its versions: error {response.error_code}")
+            raise Disconnected(f"{self.address} refused to list its API versions: error {response.error_code}")
+        channel.limit_responses(MAX_RESPONSE_BYTES)
         self._versions = {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
         self.features = {each.name: each.max_version_level for each in response.finalized_features}
+
+    def _why(self, error: BaseException) -> BaseException:
+        """What to tell those who wait for a connection."""
+        if isinstance(error, KafkaError):
+            return error
+        if isinstance(error, TimeoutError):
+            return Disconnected(self.what_is_missing())
+        if isinstance(error, NotAResponse | CodecError):
+            return Disconnected(NOT_KAFKA.format(address=self.address))
+        if isinstance(error, ChannelClosed) or (isinstance(error, OSError) and self._is_accepted):
+            return Disconnected(HANGS_UP.format(address=self.address))
+        if isinstance(error, OSError):
+            return Disconnected(connection_fault(error, self.address, self.address.host))
+        return error
 
     async def _throttle(self) -> None:
         pause_ms = self._throttled_until_ms - self._world.clock.monotonic_ms()
@@ -241,15 +284,6 @@ class Node:
         if self._channel is not None:
             self._channel.close()
             self._channel = None
-
-
-def _why(error: BaseException, address: Address, setup_ms: float) -> BaseException:
-    """What to tell those who wait for a connection."""
-    if isinstance(error, TimeoutError):
-        return Disconnected(f"no connection to {address} within {setup_ms:.0f} ms")
-    if isinstance(error, OSError | ChannelClosed | CodecError):
-        return Disconnected(f"cannot connect to {address}: {error}")
-    return error
 
 
 def _expire(channel: Channel, future: "asyncio.Future[Any]", address: Address) -> None:

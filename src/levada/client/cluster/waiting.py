@@ -16,12 +16,18 @@ JITTER_PERCENT = 20
 class Deadline:
     """When a call gives up; without a limit, never."""
 
-    __slots__ = ("_at_ms", "_clock", "timeout_ms")
+    __slots__ = ("_at_ms", "_clock", "is_default", "timeout_ms")
 
-    def __init__(self, clock: Clock, timeout_ms: float | None) -> None:
+    def __init__(self, clock: Clock, timeout_ms: float | None, *, is_default: bool = False) -> None:
         self._clock = clock
+        self.is_default = is_default
+        """Whether the limit is the default of a setting, which the user has not chosen."""
         self.timeout_ms = FOREVER_MS if timeout_ms is None else timeout_ms
         self._at_ms = clock.monotonic_ms() + self.timeout_ms
+
+    def waited_ms(self) -> float:
+        """Since the call began."""
+        return self._clock.monotonic_ms() - self._at_ms + self.timeout_ms
 
     def remaining_ms(self) -> float:
         return max(self._at_ms - self._clock.monotonic_ms(), 0)

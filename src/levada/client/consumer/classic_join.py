@@ -201,7 +201,7 @@ class Joiner:
             partitions, _ = decode_assignment(response.assignment)
         except MalformedMessage as error:
             raise IllegalState(
-                f"the leader of group {self._standing.group_id!r} assigned what is no assignment: {error}"
+                f"the leader of group {self._standing.group_id!r} sent an assignment that cannot be read: {error}"
             ) from error
         return [TopicPartition(topic, index) for topic, index in partitions]
 

@@ -99,7 +99,7 @@ class Commits:
 
     async def commit(self, offsets: Offsets, deadline: Deadline) -> None:
         """Commit and wait; what was asked for before is committed before."""
-        self._check(offsets)
+        self._check_group()
         await self._drain(deadline)
         try:
             if offsets:
@@ -111,7 +111,7 @@ class Commits:
 
     def commit_soon(self, offsets: Offsets, callback: Callback | None) -> None:
         """Commit without waiting; the callback is called inside a later poll, commit or close."""
-        self._check(offsets)
+        self._check_group()
 
         def settle(offsets: Offsets, error: KafkaError | None) -> None:
             if callback is not None:
@@ -139,7 +139,7 @@ class Commits:
         self, partitions: Collection[TopicPartition], deadline: Deadline
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """What the group has committed; None where it has nothing."""
-        self._check({})
+        self._check_group()
         if not partitions:
             return {}
         wanted = list(partitions)
@@ -200,12 +200,9 @@ class Commits:
 
     # Inside
 
-    def _check(self, offsets: Offsets) -> None:
+    def _check_group(self) -> None:
         if not self._has_group:
             raise IllegalState("committed offsets belong to a group: set group.id")
-        for partition, position in offsets.items():
-            if position.offset < 0:
-                raise ValueError(f"{position.offset} is no offset to commit for {partition}")
 
     def _order(self, offsets: Offsets, settle: Callback | None = None) -> _Order:
         held = {at: self._subscriptions.state(at) for at in offsets if self._subscriptions.is_assigned(at)}

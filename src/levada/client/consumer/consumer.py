@@ -3,11 +3,13 @@
 import logging
 import math
 import re
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from operator import index
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from levada.client.arguments import check_kind, check_timeout, checked
 from levada.client.cluster import Deadline, PartitionView
 from levada.client.consumer.arrow_poll import check_arrow, take_arrow
 from levada.client.consumer.engine import Engine
@@ -19,8 +21,11 @@ from levada.client.types import (
     GroupMetadata,
     OffsetAndMetadata,
     OffsetAndTimestamp,
+    Offsets,
+    Partition,
     RebalanceListener,
     TopicPartition,
+    positions_of,
 )
 from levada.records import ConsumerRecord
 from levada.world.world import ClientWorld
@@ -30,8 +35,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("levada.client")
 
-Partition: TypeAlias = TopicPartition | tuple[str, int]
-Offsets: TypeAlias = Mapping[Partition, OffsetAndMetadata | int]
 CommitCallback: TypeAlias = Callable[[Mapping[TopicPartition, OffsetAndMetadata], KafkaError | None], None]
 
 ITERATION_SECONDS = 3600.0
@@ -69,6 +72,7 @@ class Consumer:
 
     # What to read
 
+    @checked
     def subscribe(
         self,
         topics: Collection[str] | re.Pattern[str] | str | None = None,
@@ -84,15 +88,16 @@ class Consumer:
         """
         self._engine.subscribe(topics, pattern, listener)
 
+    @checked
     def assign(self, partitions: Collection[Partition]) -> None:
         """Read these partitions, without a group's help; replaces what was assigned before."""
-        self._engine.check_open()
+        self._engine.enter()
         self._engine.subscriptions.assign([TopicPartition(*partition) for partition in dict.fromkeys(partitions)])
         self._engine.news.changed()
 
     async def unsubscribe(self) -> None:
         """Leave the group, or give up what was assigned."""
-        self._engine.check_open()
+        self._engine.enter()
         await self._engine.membership.unsubscribe()
         self._engine.subscriptions.unsubscribe()
         self._engine.news.changed()
@@ -105,10 +110,12 @@ class Consumer:
     def assignment(self) -> frozenset[TopicPartition]:
         return frozenset(self._engine.subscriptions.assigned())
 
+    @checked
     def pause(self, partitions: Collection[Partition]) -> None:
         """Hand out nothing of these until `resume`; what is fetched already is kept."""
         self._set_paused(partitions, is_paused=True)
 
+    @checked
     def resume(self, partitions: Collection[Partition]) -> None:
         self._set_paused(partitions, is_paused=False)
 
@@ -123,15 +130,18 @@ class Consumer:
         What is returned counts as consumed: `position` is behind it, and the next automatic commit includes it. A
         poll that is cancelled consumes nothing.
         """
+        check_timeout(timeout)
         engine = self._engine
         engine.start()
+        if max_records is not None:
+            check_kind(max_records, int, "max_records")
         limit = engine.max_poll_records if max_records is None else index(max_records)
         if limit <= 0:
             raise ValueError(f"max_records must be at least 1, not {max_records}")
         records = await engine.polling.run(lambda: engine.fetcher.take(limit), timeout * 1_000)
-        engine.records_consumed += len(records)
         return engine.interceptors.on_consume(records) if engine.interceptors and records else records
 
+    @checked
     async def poll_arrow(
         self, timeout: float = 1.0, *, max_rows: float = math.inf, until: Mapping[Partition, int] | None = None
     ) -> "pa.RecordBatch | None":
@@ -152,13 +162,14 @@ class Consumer:
         found = await engine.polling.run(take, timeout * 1_000)
         if isinstance(found, bool):
             return None
-        engine.records_consumed += found.num_rows
+        engine.fetcher.records_consumed += found.num_rows
         return found
 
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
-        """Record after record, without an end."""
+        """Record after record, without an end. Each counts as consumed when it is handed out, and not before."""
+        engine = self._engine
         while True:
-            for record in await self.poll(ITERATION_SECONDS):
+            for record in await self._lend(ITERATION_SECONDS, engine.max_poll_records):
                 yield record
 
     def wakeup(self) -> None:
@@ -167,9 +178,10 @@ class Consumer:
 
     # Positions
 
+    @checked
     def seek(self, partition: Partition, offset: int | OffsetAndMetadata) -> None:
         """Read on from this offset."""
-        self._engine.check_open()
+        self._engine.enter()
         number, epoch = (offset, None) if isinstance(offset, int) else (offset.offset, offset.leader_epoch)
         if number < 0:
             raise ValueError(f"{number} is no offset to seek to")
@@ -177,18 +189,22 @@ class Consumer:
         self._engine.subscriptions.seek(TopicPartition(*partition), position)
         self._engine.news.changed()
 
+    @checked
     def seek_to_beginning(self, partitions: Collection[Partition] = ()) -> None:
         """Read on from the first record of these partitions, or of all; found out by the next poll or `position`."""
         self._seek_to(partitions, Reset.EARLIEST)
 
+    @checked
     def seek_to_end(self, partitions: Collection[Partition] = ()) -> None:
         """Read on behind the last record of these partitions, or of all; found out by the next poll or `position`."""
         self._seek_to(partitions, Reset.LATEST)
 
+    @checked
     async def position(self, partition: Partition, timeout: float | None = None) -> int:
         """The offset of the next record that a poll returns, looked up if need be."""
         return await self._engine.position(TopicPartition(*partition), self._deadline(timeout))
 
+    @checked
     async def committed(
         self, partitions: Collection[Partition], timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
@@ -197,20 +213,24 @@ class Consumer:
         wanted = [TopicPartition(*partition) for partition in partitions]
         return await self._engine.commits.committed(wanted, self._deadline(timeout))
 
+    @checked
     async def commit(self, offsets: Offsets | None = None, timeout: float | None = None) -> None:
         """Commit these offsets (of the next record to read), or all positions, and wait until it is done."""
         self._engine.start()
         await self._engine.commits.commit(self._to_commit(offsets), self._deadline(timeout))
 
+    @checked
     def commit_async(self, offsets: Offsets | None = None, callback: CommitCallback | None = None) -> None:
         """Begin to commit these offsets, or all positions; the callback is called inside a later poll or commit."""
         self._engine.start()
         self._engine.commits.commit_soon(self._to_commit(offsets), callback)
 
+    @checked
     def current_lag(self, partition: Partition) -> int | None:
         """How many offsets the position is behind the end that may be read, as last heard; None if not known."""
         return self._engine.lag(TopicPartition(*partition))
 
+    @checked
     async def offsets_for_times(
         self, times_ms: Mapping[Partition, int], timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
@@ -229,12 +249,14 @@ class Consumer:
             for partition, each in found.items()
         }
 
+    @checked
     async def beginning_offsets(
         self, partitions: Collection[Partition], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
         """The first offset of each partition."""
         return await self._ends(partitions, EARLIEST, timeout)
 
+    @checked
     async def end_offsets(
         self, partitions: Collection[Partition], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
@@ -243,11 +265,13 @@ class Consumer:
 
     # The cluster and the group
 
+    @checked
     async def partitions_for(self, topic: str, timeout: float | None = None) -> Sequence[PartitionView]:
         """Leader and replicas of each partition of a topic."""
         self._engine.start()
         return (await self._engine.cluster.topic(topic, self._deadline(timeout))).partitions
 
+    @checked
     async def list_topics(self, timeout: float | None = None) -> dict[str, Sequence[PartitionView]]:
         """All topics that this client may see."""
         return await self._engine.list_topics(self._deadline(timeout))
@@ -260,31 +284,37 @@ class Consumer:
         """Numbers by the names that Kafka's consumer has for them."""
         return self._engine.metrics()
 
+    @checked
     async def close(self, timeout: float = CLOSE_SECONDS) -> None:
         """Commit if that is automatic, leave the group, and end; again is harmless."""
         await self._engine.close(Deadline(self._engine.world.clock, timeout * 1_000))
 
     # Inside
 
+    async def _lend(self, timeout: float, limit: int) -> Iterable[ConsumerRecord]:
+        """Up to so many records to be handed out one by one, as soon as there are any; none after the timeout."""
+        engine = self._engine
+        engine.start()
+        loan = await engine.polling.run(lambda: engine.fetcher.lend(limit), timeout * 1_000)
+        if loan is None:
+            return ()
+        on_consume = engine.interceptors.on_consume
+        return chain.from_iterable(on_consume([record]) for record in loan) if engine.interceptors else loan
+
     def _set_paused(self, partitions: Collection[Partition], *, is_paused: bool) -> None:
-        self._engine.check_open()
+        self._engine.enter()
         for state in [self._engine.subscriptions.state(TopicPartition(*partition)) for partition in partitions]:
             state.is_paused = is_paused
         self._engine.news.changed()
 
     def _seek_to(self, partitions: Collection[Partition], reset: Reset) -> None:
-        self._engine.check_open()
+        self._engine.enter()
         self._engine.subscriptions.seek_to([TopicPartition(*partition) for partition in partitions], reset)
         self._engine.positions.stir()
         self._engine.news.changed()
 
     def _to_commit(self, offsets: Offsets | None) -> dict[TopicPartition, OffsetAndMetadata]:
-        if offsets is None:
-            return self._engine.subscriptions.consumed()
-        return {
-            TopicPartition(*partition): OffsetAndMetadata(offset) if isinstance(offset, int) else offset
-            for partition, offset in offsets.items()
-        }
+        return self._engine.subscriptions.consumed() if offsets is None else positions_of(offsets)
 
     async def _ends(
         self, partitions: Collection[Partition], end: int, timeout: float | None
@@ -296,4 +326,6 @@ class Consumer:
     def _deadline(self, timeout: float | None) -> Deadline:
         """Of a call of the user's: what it says, else `default.api.timeout.ms`."""
         engine = self._engine
-        return Deadline(engine.world.clock, engine.api_timeout_ms if timeout is None else timeout * 1_000)
+        if timeout is None:
+            return Deadline(engine.world.clock, engine.api_timeout_ms, is_default=engine.has_default_timeout)
+        return Deadline(engine.world.clock, timeout * 1_000)

@@ -15,7 +15,7 @@ from levada.client.consumer.news import News
 from levada.client.consumer.offset_lookup import FoundOffset, OffsetLookup
 from levada.client.consumer.polling import Polling
 from levada.client.consumer.positions import Positions
-from levada.client.consumer.subscription import Subscriptions
+from levada.client.consumer.subscription import Position, Subscriptions
 from levada.client.errors import IllegalState
 from levada.client.interceptors import Interceptors
 from levada.client.options import Options, parse_offset_reset
@@ -35,7 +35,7 @@ class Engine:
         self.options = options
         self.max_poll_records: int = options["max.poll.records"]
         self.api_timeout_ms: int = options["default.api.timeout.ms"]
-        self.records_consumed = 0
+        self.has_default_timeout = "default.api.timeout.ms" not in options.given
         self.interceptors = Interceptors(options["interceptor.classes"], options)
         self.news = News()
         self.cluster = Cluster(self.world, options, creates_topics=options["allow.auto.create.topics"])
@@ -52,7 +52,7 @@ class Engine:
         transform = transform_for(options["key.deserializer"], options["value.deserializer"])
         reading = Reading(options["check.crcs"], is_committed_only, transform)
         self.fetcher = Fetcher(self.cluster, self.subscriptions, self.positions, reading, self.news)
-        self.subscriptions.settle = self.recall
+        self.subscriptions.settle = self.fetcher.recall
         self.polling = Polling(
             self.cluster,
             self.subscriptions,
@@ -70,11 +70,16 @@ class Engine:
         """While the group is left, and its listener may still commit."""
 
     def start(self) -> None:
-        """Before the first request: the loop that runs is the consumer's from now on."""
-        self.check_open()
+        """Before a call that asks brokers: the loop that runs at the first is the consumer's from then on."""
+        self.enter()
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
             self.cluster.start()
+
+    def enter(self) -> None:
+        """Before a call of the user's: the positions it finds are behind all that was handed out."""
+        self.check_open()
+        self.fetcher.recall()
 
     def check_open(self) -> None:
         if self.is_closed and not self._is_parting:
@@ -86,7 +91,7 @@ class Engine:
         pattern: str | None,
         listener: RebalanceListener | None,
     ) -> None:
-        self.check_open()
+        self.enter()
         if (topics is None) == (pattern is None):
             raise TypeError("subscribe() takes either topics or pattern=")
         if not self._has_group:
@@ -121,9 +126,17 @@ class Engine:
             attempt, deadline, f"the position of {partition} was not found", setting="default.api.timeout.ms"
         )
 
-    def recall(self) -> None:
-        """What was taken of the last loan counts as consumed, and nothing more is taken."""
-        self.records_consumed += self.fetcher.recall()
+    def give_back(self, places: Sequence[tuple[str, int, int]]) -> None:
+        """The records at these topics, partitions and offsets did not reach the user: they are read again."""
+        self.fetcher.recall()
+        self.fetcher.records_consumed -= len(places)
+        firsts: dict[TopicPartition, int] = {}
+        for topic, number, offset in places:
+            firsts.setdefault(TopicPartition(topic, number), offset)
+        for partition, offset in firsts.items():
+            if self.subscriptions.is_assigned(partition):
+                self.subscriptions.seek(partition, Position(offset))
+        self.news.changed()
 
     def has_reached(self, ends: Mapping[TopicPartition | tuple[str, int], int]) -> bool:
         """Whether no position is before its end."""
@@ -149,6 +162,7 @@ class Engine:
         return {name: topic.partitions for name, topic in view.topics.items()}
 
     def lag(self, partition: TopicPartition) -> int | None:
+        self.fetcher.recall()
         state = self.subscriptions.state(partition)
         is_committed_only = self.options["isolation.level"] == "read_committed"
         end = state.last_stable_offset if is_committed_only else state.high_watermark
@@ -157,6 +171,7 @@ class Engine:
         return max(end - state.position.offset, 0)
 
     def metrics(self) -> dict[str, float]:
+        self.fetcher.recall()
         loops = self.fetcher.loops.values()
         fetches = sum(loop.fetches for loop in loops)
         lags = [lag for partition in self.subscriptions.assigned() if (lag := self.lag(partition)) is not None]
@@ -166,7 +181,7 @@ class Engine:
             "fetch-latency-avg": sum(loop.latency_ms for loop in loops) / fetches if fetches else 0,
             "fetch-total": fetches,
             "poll-total": self.polling.polls,
-            "records-consumed-total": self.records_consumed,
+            "records-consumed-total": self.fetcher.records_consumed,
             "records-lag-max": max(lags, default=0),
         }
 
@@ -180,6 +195,7 @@ class Engine:
         await asyncio.shield(self._closing)
 
     async def _close(self, deadline: Deadline) -> None:
+        self.fetcher.recall()
         self.polling.close()
         try:
             if self._loop is not None:

@@ -85,5 +85,5 @@ class Errand:
     def _ended(self, task: "asyncio.Task[None]") -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("work beside the polls ended", exc_info=error)
-            self._failure = KafkaError(f"work beside the polls ended with {error!r}")
+            self._failure = KafkaError(f"the background task of the consumer ended with {error!r}")
         self._on_news()

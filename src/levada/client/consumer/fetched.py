@@ -208,9 +208,9 @@ class Backlog:
                 taken = chosen
         return taken
 
-    def lend(self, limit: int, now_ms: Callable[[], float]) -> Loan | None:
-        """What is decoded and not taken yet; it stays here until `take_back`."""
-        return Loan(self._records, self._taken, limit, now_ms) if self._records else None
+    def lend(self, limit: int, reading: Reading) -> Loan | None:
+        """Up to so many records; they stay here until `take_back`. A fault is raised if it comes first."""
+        return Loan(self._records, self._taken, limit) if self._records or self._open_batches(reading) else None
 
     def take_back(self, count: int) -> None:
         """So many of what was lent count as consumed."""

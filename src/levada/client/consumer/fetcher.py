@@ -9,7 +9,7 @@ from levada.client.consumer.fetch_faults import FetchFaults
 from levada.client.consumer.fetch_loop import FOREVER_MS, FetchLimits, FetchLoop, FetchPlan, Obstacle
 from levada.client.consumer.fetch_session import Ask, FetchSession, SessionKey
 from levada.client.consumer.fetched import Backlog, Reading
-from levada.client.consumer.loan import Loan
+from levada.client.consumer.loan import LOAN_RECORDS, LOAN_SECONDS, Loan
 from levada.client.consumer.news import News
 from levada.client.consumer.positions import Positions
 from levada.client.consumer.sources import Sources
@@ -31,6 +31,13 @@ class Batches(NamedTuple):
     batches: list[BatchView]
 
 
+class _Lent(NamedTuple):
+    backlog: Backlog
+    loan: Loan
+    timer: asyncio.TimerHandle
+    """Ends it."""
+
+
 class Fetcher:
     """Up to `fetch.max.bytes` from each broker wait here to be read, and of a partition about two answers."""
 
@@ -40,6 +47,8 @@ class Fetcher:
         options = cluster.options
         self.loops: dict[int, FetchLoop] = {}
         self.bytes_fetched = 0
+        self.records_consumed = 0
+        """Those of loans once they have ended."""
         self.is_behind = False
         """Reading has made room for a fetch, which is sent as soon as its loop gets a turn."""
         self._cluster = cluster
@@ -63,7 +72,7 @@ class Fetcher:
         self._assignment_seen = -1
         self._faults = FetchFaults(cluster, has_policy=positions.has_policy)
         self._failure: KafkaError | None = None
-        self._lent: tuple[Backlog, Loan] | None = None
+        self._lent: _Lent | None = None
 
     # Reading: without waiting, so that nothing is lost when a poll is cancelled
 
@@ -78,6 +87,7 @@ class Fetcher:
                 taken = records
         if not taken:
             self._raise_failure()
+        self.records_consumed += len(taken)
         return taken
 
     def _take_round(self, limit: int, *, is_first: bool) -> list[ConsumerRecord]:
@@ -106,19 +116,48 @@ class Fetcher:
         return taken
 
     def lend(self, limit: int) -> Loan | None:
-        """What is decoded and was not taken yet, for another thread; `recall` comes before anything else."""
+        """Up to so many records of one partition, to be handed out one by one; the loan ends with `recall`."""
+        self._drop_unassigned()
+        for backlog in list(self._ready.values()):
+            if not _is_readable(backlog):
+                continue
+            unread = backlog.unread_bytes
+            try:
+                loan = backlog.lend(limit, self._reading)
+                if loan is None and backlog.failure is not None:
+                    self._faults.face(backlog)
+            finally:
+                self._has_read(backlog, unread)
+            if loan is not None:
+                return self._begin(backlog, loan)
+        self._raise_failure()
+        return None
+
+    def lend_decoded(self) -> Loan | None:
+        """What the last `take` has decoded and left, for another thread's next polls."""
         backlog = next(filter(_is_readable, self._ready.values()), None)
-        loan = None if backlog is None else backlog.lend(limit, self._cluster.world.clock.monotonic_ms)
-        if backlog is not None and loan is not None:
-            self._lent = backlog, loan
+        if backlog is None or not backlog.is_in_batch:
+            return None
+        loan = backlog.lend(LOAN_RECORDS, self._reading)
+        return None if loan is None else self._begin(backlog, loan)
+
+    def _begin(self, backlog: Backlog, loan: Loan) -> Loan:
+        assert self._lent is None, "a poll ends the loan before it"
+        timer = asyncio.get_running_loop().call_later(LOAN_SECONDS, self.recall)
+        self._lent = _Lent(backlog, loan, timer)
         return loan
 
-    def recall(self) -> int:
-        """End the loan, if there is one; how many records were taken, which count as consumed with that."""
+    def recall(self) -> None:
+        """End the loan, if there is one: what was taken of it counts as consumed, and nothing more is taken.
+
+        Comes before all that looks at positions or takes records, and after some time.
+        """
         if self._lent is None:
-            return 0
-        (backlog, loan), self._lent = self._lent, None
+            return
+        (backlog, loan, timer), self._lent = self._lent, None
+        timer.cancel()
         count = loan.end()
+        self.records_consumed += count
         unread = backlog.unread_bytes
         backlog.take_back(count)
         if self._backlogs.get(backlog.partition) is backlog:
@@ -126,7 +165,11 @@ class Fetcher:
         else:
             # Dropped meanwhile; what took its place begins before what was taken.
             self._news.changed()
-        return count
+
+    def end_loan(self) -> None:
+        """In a fork, which has no loop: the records belong to the other process."""
+        if self._lent is not None:
+            self._lent.loan.end()
 
     def peek_batches(self) -> list[Batches]:
         """All that may be handed out now, in whole batches; `skip_batches` makes it count as consumed."""

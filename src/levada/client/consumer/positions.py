@@ -199,7 +199,11 @@ class Positions:
         elif not self.has_policy:
             return [_truncated(partition, position, end)]
         elif end.end_offset < 0 or end.leader_epoch < 0:
-            logger.warning("%s was cut below offset %d, nobody knows where: reset", partition, position.offset)
+            logger.warning(
+                "%s was truncated below offset %d; the position is reset",
+                partition,
+                position.offset,
+            )
             state.reset = Reset.POLICY
         else:
             logger.warning("%s was cut at %d, below %d", partition, end.end_offset, position.offset)

@@ -35,6 +35,8 @@ def _parse_address(text: str) -> tuple[str, int]:
     if scheme and scheme.upper() in ("SSL", "SASL_SSL", "SASL_PLAINTEXT"):
         raise ConfigurationError(f"bootstrap.servers: {text!r} asks for {scheme}, and only PLAINTEXT is supported yet")
     if int(port) > _HIGHEST_PORT:
-        raise ConfigurationError(f"bootstrap.servers: {text!r} has a port above {_HIGHEST_PORT}")
+        raise ConfigurationError(
+            f"bootstrap.servers: the port of {text!r} is out of range: it is a number from 0 to {_HIGHEST_PORT}"
+        )
     # Java resolves an empty name to the machine itself.
     return bracketed or plain or "localhost", int(port)

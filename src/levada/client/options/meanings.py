@@ -66,7 +66,9 @@ MEANINGS: dict[str, str] = {
     "key.serializer": "`bytes`, `str`, `json`, `int`, `long`, one of Java's own, or a callable; bytes if not given.",
     "linger.ms": "How long a batch waits to fill.",
     "max.block.ms": "How long `send` may wait for metadata and for room in `buffer.memory`.",
-    "max.in.flight.requests.per.connection": "Requests that may be under way to a broker; at most 5 with idempotence.",
+    "max.in.flight.requests.per.connection": (
+        "Requests that may be under way to a broker; at most 5 with idempotence. 1 keeps the order without it."
+    ),
     "max.partition.fetch.bytes": "The most that a fetch returns for one partition, but for a larger first batch.",
     "max.poll.interval.ms": "A member that does not poll for so long leaves the group.",
     "max.poll.records": "The most that one `poll` returns.",

@@ -16,6 +16,8 @@ _PARTITIONERS: dict[str, str | None] = {
     "round_robin": "round_robin",
     "hot_key": "hot_key",
     "org.apache.kafka.clients.producer.RoundRobinPartitioner": "round_robin",
+    "kafka.producer.DefaultPartitioner": None,
+    "kafka.producer.ByteArrayPartitioner": None,
 }
 
 

@@ -9,6 +9,7 @@ from levada.client.options.admin_keys import ADMIN_KEYS
 from levada.client.options.checks import Given, Values, settle_admin, settle_common, settle_consumer, settle_producer
 from levada.client.options.consumer_keys import CONSUMER_KEYS
 from levada.client.options.meanings import NO_EFFECT, UNSUPPORTED
+from levada.client.options.older_keys import understand
 from levada.client.options.producer_keys import PRODUCER_KEYS
 from levada.client.options.reading import KeyTable, by_kafkas_names, read_value
 
@@ -23,10 +24,12 @@ class Options:
     (20, -1, 16384)
     """
 
-    __slots__ = ("_values", "given", "warnings")
+    __slots__ = ("_values", "given", "limits", "warnings")
 
-    def __init__(self, values: Values, given: Given, warnings: list[str]) -> None:
+    def __init__(self, values: Values, given: Given, warnings: list[str], limits: Mapping[str, int]) -> None:
         self._values = values
+        self.limits = limits
+        """By older names of keys that count records."""
         self.given: Mapping[str, object] = given
         """What the user gave, by dotted name, as it was given."""
         self.warnings = warnings
@@ -42,21 +45,22 @@ class Options:
 
 
 def producer_options(bootstrap: str | Sequence[str] | None, given: Mapping[str, object]) -> Options:
-    return _options(_PRODUCER, bootstrap, given, settle_producer)
+    return _options("producer", _PRODUCER, bootstrap, given, settle_producer)
 
 
 def consumer_options(bootstrap: str | Sequence[str] | None, given: Mapping[str, object]) -> Options:
-    return _options(_CONSUMER, bootstrap, given, settle_consumer)
+    return _options("consumer", _CONSUMER, bootstrap, given, settle_consumer)
 
 
 def admin_options(bootstrap: str | Sequence[str] | None, given: Mapping[str, object]) -> Options:
-    return _options(_ADMIN, bootstrap, given, settle_admin)
+    return _options("admin", _ADMIN, bootstrap, given, settle_admin)
 
 
 def _options(
-    keys: KeyTable, bootstrap: str | Sequence[str] | None, given: Mapping[str, object], settle: _Settle
+    kind: str, keys: KeyTable, bootstrap: str | Sequence[str] | None, given: Mapping[str, object], settle: _Settle
 ) -> Options:
-    named = by_kafkas_names(keys, given)
+    read = understand(kind, given, knows_servers=bootstrap is not None)
+    named = by_kafkas_names(keys, read.given)
     if bootstrap is not None:
         if "bootstrap.servers" in named:
             raise ConfigurationError("the servers are given twice, as the first argument and as bootstrap.servers")
@@ -69,10 +73,10 @@ def _options(
             raise ConfigurationError(f"{name} is not supported yet: {UNSUPPORTED[name]}")
         values[name] = read_value(keys[name], value)
     parse_addresses(values["bootstrap.servers"])
-    warnings = [f"{name} has no effect here" for name in named if name in NO_EFFECT]
+    warnings = [*read.warnings, *(f"{name} has no effect here" for name in named if name in NO_EFFECT)]
     warnings += settle_common(values, named)
     warnings += settle(values, named)
-    return Options(values, named, warnings)
+    return Options(values, named, warnings, read.limits)
 
 
 def _asks_for_nothing(name: str, value: object) -> bool:

@@ -1,13 +1,13 @@
 """What the user gave, as keyword arguments or by Kafka's names, native or as text, to values by Kafka's names."""
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from operator import index
 from typing import Any, SupportsIndex
 
 from levada.client.errors import ConfigurationError
 from levada.client.options.objects import RESOLVERS
 from levada.model.config import ConfigError, Key
+from levada.model.near_names import did_you_mean
 
 KeyTable = Mapping[str, Key]
 
@@ -43,8 +43,7 @@ def _unknown(spelling: str, keys: KeyTable) -> str:
     known = [name for name, key in keys.items() if not key.internal]
     if "." not in spelling:
         known = [name.replace(".", "_") for name in known]
-    nearest = get_close_matches(spelling, known, n=1, cutoff=0.0)[0]
-    return f"unknown setting {spelling!r}; the nearest known one is {nearest!r}"
+    return f"unknown setting {spelling!r}{did_you_mean(spelling, known)}"
 
 
 def _text(key: Key, value: object) -> str:

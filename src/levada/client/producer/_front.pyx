@@ -7,6 +7,7 @@ the open batch and the record in it can let another thread run, as only bytes ar
 
 cimport cython
 from cpython.bytes cimport PyBytes_CheckExact
+from cpython.long cimport PyLong_AsLongLongAndOverflow
 from libc.stdint cimport int64_t
 
 from levada.records.writer import murmur2
@@ -69,7 +70,8 @@ cdef class Front:
         cdef Ticket ticket
         cdef int64_t time_ms
         cdef Py_ssize_t index
-        if not self.is_open or partition is not None or headers is not None:
+        cdef int is_too_large = 0
+        if not self.is_open or partition is not None or headers is not None or not isinstance(topic, str):
             return None
         lanes = self.topics.get(topic)
         if lanes is None:
@@ -84,8 +86,19 @@ cdef class Front:
             return None
         if self.check is not None:
             self.check()
-        time_ms = self.time() if timestamp_ms is None else timestamp_ms
+        if timestamp_ms is None:
+            time_ms = self.time()
+        else:
+            if not isinstance(timestamp_ms, int):
+                return None
+            time_ms = PyLong_AsLongLongAndOverflow(timestamp_ms, &is_too_large)
+            if is_too_large:
+                return None
         if on_delivery is not None or not (value is None or PyBytes_CheckExact(value)):
+            if not (value is None or isinstance(value, (bytes, bytearray, memoryview))):
+                return None
+            if not (on_delivery is None or callable(on_delivery)):
+                return None
             return self.append_open(lane, time_ms, key, value, (), on_delivery)
         batch = lane.open
         if batch is None:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from levada.client.errors import IllegalState, RecordTooLarge
 from levada.client.options import Options
+from levada.client.options.older_keys import MAX_BATCH_RECORDS, MAX_WAITING_RECORDS
 from levada.client.producer.batch import Batch, OnDelivery
 from levada.client.producer.handle import Handle
 from levada.client.producer.lane import Lane
@@ -15,6 +16,41 @@ from levada.records.writer import BatchWriter
 # Length, timestamp delta, offset delta, key length, value length and header count at their longest, and attributes.
 RECORD_OVERHEAD = 5 + 10 + 5 + 5 + 5 + 5 + 1
 HEADER_OVERHEAD = 10
+
+
+LARGEST_BATCH = 1_000_000
+"""What a batch may grow to while its lane is behind: any broker takes that, unless a topic is set to less."""
+
+
+class SpareMemory:
+    """Memory of batches that are done, for others of their size; only the usual sizes come again."""
+
+    def __init__(self, smallest: int, largest: int) -> None:
+        self._by_size: dict[int, list[bytearray]] = {largest: []}
+        while smallest < largest:
+            self._by_size[smallest] = []
+            smallest *= 2
+        self._bytes = 0
+
+    def keep(self, memory: bytearray, size: int) -> None:
+        kept = self._by_size.get(size)
+        if kept is not None:
+            kept.append(memory)
+            self._bytes += size
+
+    def take(self, size: int) -> bytearray | None:
+        kept = self._by_size.get(size)
+        if not kept:
+            return None
+        self._bytes -= size
+        return kept.pop()
+
+    def trim(self, limit: int) -> None:
+        """Keep no more than may still be used."""
+        while self._bytes > max(limit, 0):
+            size = max(size for size, kept in self._by_size.items() if kept)
+            self._by_size[size].pop()
+            self._bytes -= size
 
 
 class Accumulator:
@@ -40,9 +76,15 @@ class Accumulator:
         self.wake = wake
         """Tells the loop that there is something to do; called without the lock."""
         self._max_request_size: int = options["max.request.size"]
-        self._spare: list[bytearray] = []
-        """Memory of batches that are done, each of the usual size."""
-        self._batch_size = max(1, min(options["batch.size"], self._max_request_size, self.memory))
+        most = min(self._max_request_size, self.memory)
+        self._batch_size: int = max(1, min(options["batch.size"], most))
+        self._max_waiting_records = options.limits.get(MAX_WAITING_RECORDS)
+        self._max_batch_records = options.limits.get(MAX_BATCH_RECORDS)
+        self.counts_records = self._max_waiting_records is not None or self._max_batch_records is not None
+        """Whether not only bytes count, so that each record must be looked at before it is put into a batch."""
+        is_fixed = "batch.size" in options.given or self._batch_size >= LARGEST_BATCH
+        self._largest_batch = self._batch_size if is_fixed else min(LARGEST_BATCH, most)
+        self._spare = SpareMemory(self._batch_size, self._largest_batch)
 
     def append_open(
         self,
@@ -56,7 +98,7 @@ class Accumulator:
         """Put a record into the batch that its lane has open; None when there is none, or it has no room."""
         with self.lock:
             batch = lane.open
-            if batch is None:
+            if batch is None or not self.takes_record(lane):
                 return None
             index = batch.writer.append(timestamp_ms, key, value, headers)
             if index < 0:
@@ -106,7 +148,7 @@ class Accumulator:
     def close_full(self, lane: Lane) -> bool:
         """The lane's batch has no room for the next record, so it need not wait for it; False if there is none."""
         with self.lock:
-            is_closed = self.close(lane)
+            is_closed = self.close(lane, is_full=True)
         if is_closed:
             self.wake()
         return is_closed
@@ -123,19 +165,44 @@ class Accumulator:
             raise RecordTooLarge(f"a record of {size} bytes, where max.request.size is {self._max_request_size}")
         if size > self.memory:
             raise RecordTooLarge(f"a record of {size} bytes, where buffer.memory is {self.memory}")
-        self.close(lane)
-        reserved = max(size, self._batch_size)
-        if reserved > self.free:
+        self.close(lane, is_full=True)
+        lane.batch_size = self._size_for(lane)
+        reserved = max(size, lane.batch_size)
+        if reserved > self.free or self._has_too_many_records():
             # Nothing can wait for company any more: only what is sent gives memory back.
             self._close_all()
             return None
         self.free -= reserved
         lane.used_at_ms = self._now_ms()
-        batch = Batch(lane, self._writer(reserved), reserved, lane.used_at_ms)
+        self._spare.trim(self.free)
+        batch = Batch(lane, BatchWriter(reserved, self._spare.take(reserved)), reserved, lane.used_at_ms)
         lane.open = batch
         self._lingering[lane] = None
         self.incomplete[batch] = None
         return batch
+
+    def takes_record(self, lane: Lane) -> bool:
+        """Whether the lane's batch may have one more, if it has the room; with the lock held."""
+        if not self.counts_records:
+            return True
+        is_full = lane.open is not None and lane.open.count == self._max_batch_records
+        return not is_full and not self._has_too_many_records()
+
+    def _has_too_many_records(self) -> bool:
+        limit = self._max_waiting_records
+        return limit is not None and sum(batch.count for batch in self.incomplete) >= limit
+
+    def _size_for(self, lane: Lane) -> int:
+        """What a new batch may grow to, unless configuration says it: more where records come faster than they go.
+
+        Many lanes that are behind must not take the memory from each other.
+        """
+        if not lane.queue and not lane.unresolved:
+            return self._batch_size
+        share = self.memory // (4 * (len(self._lingering) + len(self.ready) + 1))
+        most = min(share, lane.largest_batch)
+        larger = min(2 * lane.batch_size, self._largest_batch) if lane.is_behind else lane.batch_size
+        return next((size for size in (larger, lane.batch_size) if self._batch_size <= size <= most), self._batch_size)
 
     def undo(self, lane: Lane, batch: Batch) -> None:
         """Nothing came of a batch: what was to be its first record cannot be encoded."""
@@ -189,8 +256,8 @@ class Accumulator:
                 del self.incomplete[batch]
                 self.free += batch.reserved
                 self.releases += 1
-                if batch.reserved == self._batch_size and (memory := batch.writer.give_back()) is not None:
-                    self._spare.append(memory)
+                if (memory := batch.writer.give_back()) is not None:
+                    self._spare.keep(memory, batch.reserved)
         self.on_room()
 
     def take(self, lane: Lane) -> Batch:
@@ -236,27 +303,19 @@ class Accumulator:
             for batch in batches:
                 self.free -= batch.reserved
                 self.incomplete[batch] = None
-            self._trim_spare()
-
-    def _writer(self, reserved: int) -> BatchWriter:
-        """For a batch whose memory is reserved."""
-        memory = self._spare.pop() if reserved == self._batch_size and self._spare else None
-        self._trim_spare()
-        return BatchWriter(reserved, memory)
-
-    def _trim_spare(self) -> None:
-        """Only as much is kept as may still be used; parts of split batches can take more than there is."""
-        del self._spare[max(self.free, 0) // self._batch_size :]
+            # Parts of split batches can take more than there is.
+            self._spare.trim(self.free)
 
     def _close_all(self) -> None:
         for lane in list(self._lingering):
             self.close(lane)
 
-    def close(self, lane: Lane) -> bool:
+    def close(self, lane: Lane, *, is_full: bool = False) -> bool:
         """Let the lane's batch go as it is, if there is one; with the lock held."""
         batch = lane.open
         if batch is None:
             return False
+        lane.is_behind = is_full and bool(lane.queue or lane.unresolved)
         lane.open = None
         # Who looked at the lane a moment ago may still have it in hand.
         batch.writer.stop()

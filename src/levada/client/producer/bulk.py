@@ -4,11 +4,13 @@ from array import array
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from levada.client.arguments import check_buffer
 from levada.client.producer.accumulator import Accumulator, record_size
 from levada.client.producer.batch import Batch
 from levada.client.producer.handle import ManyHandle
 from levada.client.producer.lane import Lane
 from levada.client.producer.routes import Routes, TopicLanes
+from levada.client.serializers import advice
 from levada.model.buffers import Buffer
 from levada.records.writer import (
     BatchWriter,
@@ -52,12 +54,12 @@ class ListRows:
     def __init__(
         self, values: Sequence[Buffer | None], keys: Sequence[Buffer | None] | None, timestamp_ms: int
     ) -> None:
-        if keys is not None and len(keys) != len(values):
-            raise ValueError(f"there are {len(keys)} keys for {len(values)} values")
-        self.count = len(values)
-        self.has_keys = keys is not None
         self._values = values if isinstance(values, list | tuple) else list(values)
         self._keys = keys if keys is None or isinstance(keys, list | tuple) else list(keys)
+        if self._keys is not None and len(self._keys) != len(self._values):
+            raise ValueError(f"there are {len(self._keys)} keys for {len(self._values)} values")
+        self.count = len(self._values)
+        self.has_keys = keys is not None
         self._timestamp_ms = timestamp_ms
 
     def chosen(self) -> "array[int] | None":
@@ -65,20 +67,39 @@ class ListRows:
 
     def hashed(self, partition_count: int) -> "array[int]":
         assert self._keys is not None
-        return partitions_of_list(self._keys, partition_count)
+        try:
+            return partitions_of_list(self._keys, partition_count)
+        except TypeError:
+            self._check()
+            raise
 
     def write(
         self, writers: Sequence[BatchWriter | None], partitions: "array[int] | None", start: int, stop: int
     ) -> int:
-        return write_lists(writers, partitions, self._timestamp_ms, self._keys, self._values, start, stop)
+        try:
+            return write_lists(writers, partitions, self._timestamp_ms, self._keys, self._values, start, stop)
+        except TypeError:
+            self._check()
+            raise
 
     def size_of(self, row: int) -> int:
-        return record_size(None if self._keys is None else self._keys[row], self._values[row], ())
+        try:
+            return record_size(None if self._keys is None else self._keys[row], self._values[row], ())
+        except TypeError:
+            self._check()
+            raise
 
     def key_and_value(self, row: int) -> tuple[bytes | None, bytes | None]:
         key = None if self._keys is None else self._keys[row]
         value = self._values[row]
         return (None if key is None else bytes(key)), (None if value is None else bytes(value))
+
+    def _check(self) -> None:
+        """Say which row has something else than bytes, once that has been found out."""
+        for what, fields in (("keys", self._keys or ()), ("values", self._values)):
+            for row, field in enumerate(fields):
+                if field is not None:
+                    check_buffer(field, f"send_many(): {what}[{row}]", advice(field, what.removesuffix("s")))
 
 
 class ArrowRows:
@@ -147,9 +168,26 @@ class Bulk:
         """Write up to about one batch; False if it cannot go on because the memory is used up."""
         with self._accumulator.lock:
             self.releases = self._accumulator.releases
-            has_memory = self._fill_one() if self._partitions is None else self._fill_chunk(self._partitions)
+            if self._accumulator.counts_records:
+                has_memory = self._write_row()
+            else:
+                has_memory = self._fill_one() if self._partitions is None else self._fill_chunk(self._partitions)
         self._accumulator.wake()
         return has_memory
+
+    def _write_row(self) -> bool:
+        """One row alone, where not only bytes are counted."""
+        row, partitions, lanes = self.next_row, self._partitions, self._topic.lanes
+        lane = self._lane or self._routes.sticky(self._topic)
+        if partitions is not None:
+            if partitions[row] == NO_PARTITION:
+                partitions[row] = lane.partition
+            lane = lanes[partitions[row]]
+        else:
+            lanes = [lane]
+        if self._accumulator.takes_record(lane):
+            self._write_open(lanes, partitions, row + 1)
+        return self.next_row > row or self._begin(lane, partitions, lanes)
 
     def _fill_one(self) -> bool:
         """All rows go to one partition at a time: the one named, or the sticky one."""
@@ -157,7 +195,7 @@ class Bulk:
         self._write_open([lane], None, self._rows.count)
         if self.is_done:
             return True
-        if self._accumulator.close(lane) and self._lane is None:
+        if self._accumulator.close(lane, is_full=True) and self._lane is None:
             lane = self._routes.is_full(self._topic, lane)
             if lane.open is not None:
                 return True

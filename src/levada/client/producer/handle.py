@@ -7,6 +7,7 @@ from collections.abc import Generator, Sequence
 from functools import partial
 from typing import Any
 
+from levada.client.arguments import check_timeout
 from levada.client.errors import IllegalState, KafkaError, TimedOut
 from levada.client.producer.batch import Batch
 from levada.client.producer.front import Ticket
@@ -79,6 +80,8 @@ def wait_in_thread(batches: Sequence[Batch], timeout: float | None) -> None:
     waiting = [batch for batch in batches if not batch.is_done]
     if waiting and _is_in_loop():
         raise IllegalState("result() would block the event loop: await the handle instead")
+    if timeout is not None:
+        check_timeout(timeout)
     give_up_at = None if timeout is None else time.monotonic() + timeout
     for batch in waiting:
         event = threading.Event()

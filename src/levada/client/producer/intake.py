@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+from levada.client.arguments import check_buffer, check_collection, check_kind, check_timestamp
 from levada.client.errors import KafkaError
 from levada.client.interceptors import Interceptors
 from levada.client.options import Options
@@ -11,7 +12,7 @@ from levada.client.producer.batch import OnDelivery
 from levada.client.producer.bulk import ListRows
 from levada.client.producer.handle import Handle
 from levada.client.producer.routes import Routes
-from levada.client.serializers import serialize
+from levada.client.serializers import advice, serialize
 from levada.client.types import RecordMetadata
 from levada.model.buffers import Buffer
 
@@ -54,7 +55,7 @@ class Intake:
         self._serializes = self._key_serializer is not None or self._value_serializer is not None
         self._interceptors = Interceptors(options["interceptor.classes"], dict(options.given))
         self._is_plain = not self._serializes and not self._interceptors
-        self.is_plain = self._is_plain and routes.hashes_keys
+        self.is_plain = self._is_plain and routes.hashes_keys and not accumulator.counts_records
         """Whether records without a partition need nothing but a place in their batch."""
 
     def prepare(
@@ -70,6 +71,8 @@ class Intake:
         """A record as it is encoded: changed by the interceptors, serialized, with its time. Once for each record."""
         if timestamp_ms is None:
             timestamp_ms = self._now_ms()
+        if on_delivery is not None:
+            check_kind(on_delivery, OnDelivery, "send(): on_delivery")
         pairs = () if headers is None else _pairs(headers)
         if self._is_plain:
             return topic, value, key, pairs, partition, timestamp_ms, on_delivery
@@ -86,6 +89,14 @@ class Intake:
 
     def put(self, record: Prepared) -> Handle | None:
         """Put a record into a batch; None if its topic is not known yet, or there is no memory."""
+        try:
+            return self._put(record)
+        except (TypeError, ValueError, OverflowError):
+            # Only now, since most records are what they should be, and there are many.
+            check_record(record)
+            raise
+
+    def _put(self, record: Prepared) -> Handle | None:
         topic, value, key, headers, partition, timestamp_ms, on_delivery = record
         routes = self._routes
         lanes = self._topics.get(topic)
@@ -108,6 +119,11 @@ class Intake:
 
     def rows(self, values: Sequence[Any], keys: Sequence[Any] | None, timestamp_ms: int | None) -> ListRows:
         """Rows for a bulk send, serialized where a serializer is set."""
+        check_collection(values, "send_many(): values")
+        if keys is not None:
+            check_collection(keys, "send_many(): keys")
+        if timestamp_ms is not None:
+            check_timestamp(timestamp_ms, "send_many(): timestamp_ms")
         if self._value_serializer is not None:
             values = [serialize(self._value_serializer, value, "") for value in values]
         if self._key_serializer is not None and keys is not None:
@@ -126,7 +142,33 @@ class Intake:
         return tell
 
 
+def check_record(record: Prepared) -> None:
+    """Say what is wrong with a record that no batch takes; without a word if there is nothing."""
+    topic, value, key, headers, partition, timestamp_ms, _ = record
+    check_place(topic, partition, "send()")
+    check_timestamp(timestamp_ms, "send(): timestamp_ms")
+    if key is not None:
+        check_buffer(key, "send(): key", advice(key, "key"))
+    if value is not None:
+        check_buffer(value, "send(): value", advice(value, "value"))
+    check_kind(headers, Sequence[tuple[str, Any]], "send(): headers")
+    for name, content in headers:
+        if content is not None:
+            check_buffer(content, f"send(): header {name!r}")
+
+
+def check_place(topic: Any, partition: Any, call: str) -> None:
+    check_kind(topic, str, f"{call}: topic")
+    check_kind(partition, int | None, f"{call}: partition")
+
+
 def _pairs(
     headers: Mapping[str, Buffer | None] | Sequence[tuple[str, Buffer | None]],
 ) -> Sequence[tuple[str, Buffer | None]]:
-    return tuple(headers.items()) if isinstance(headers, Mapping) else tuple(headers)
+    if isinstance(headers, Mapping):
+        return tuple(headers.items())
+    try:
+        return tuple(headers)
+    except TypeError:
+        check_kind(headers, HeadersInput, "send(): headers")
+        raise

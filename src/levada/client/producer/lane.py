@@ -1,5 +1,6 @@
 """The way to one partition: the batch being filled, those that wait, and those whose outcome is open."""
 
+import sys
 from collections import deque
 from collections.abc import Iterator
 
@@ -23,7 +24,11 @@ class Lane:
     __slots__ = (
         "acquainted_at_ms",
         "acquainted_with",
+        "batch_size",
         "in_doubt",
+        "is_behind",
+        "is_muted",
+        "largest_batch",
         "last_acknowledged",
         "needs_new_epoch",
         "next_sequence",
@@ -43,6 +48,12 @@ class Lane:
         self.partition = partition
         self.open: Batch | None = None
         self.queue: deque[Batch] = deque()
+        self.batch_size = 0
+        """Of the batch that was begun last."""
+        self.largest_batch = sys.maxsize
+        """What its topic is known to take."""
+        self.is_behind = False
+        """Whether the last batch was full before those ahead of it had an outcome."""
         self.used_at_ms = 0.0
         """When its last batch was begun."""
         self.queued_bytes = 0
@@ -58,6 +69,8 @@ class Lane:
         """When the last batch was begun that it acknowledged."""
         self.in_doubt = False
         """A batch was given up whose sequence the broker may have seen; nothing new until the rest is settled."""
+        self.is_muted = False
+        """A batch is on the wire, and the next must not overtake it at another broker."""
         self.needs_new_epoch = False
         """The broker does not know what it should of our sequences; begin again when nothing is on the wire."""
 

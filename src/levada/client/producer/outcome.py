@@ -134,6 +134,7 @@ class Outcomes:
 
     def _split(self, lane: Lane, batch: Batch) -> None:
         """The topic takes smaller batches than ours are: send the records in two."""
+        lane.largest_batch = batch.writer.size // 2
         records = batch.writer.records()
         parts: list[Batch] = []
         half = (len(records) + 1) // 2

@@ -2,27 +2,29 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from levada.client.arguments import checked
 from levada.client.cluster import Cluster, Deadline, PartitionView
 from levada.client.errors import BufferExhausted, IllegalState, KafkaError, TimedOut
 from levada.client.options import producer_options
+from levada.client.options.older_keys import WAIT_FOR_ROOM
 from levada.client.producer.accumulator import Accumulator
 from levada.client.producer.batch import OnDelivery
 from levada.client.producer.bulk import ArrowRows, Bulk, ListRows, Rows
 from levada.client.producer.front import Front
 from levada.client.producer.group_commit import TransactionTicket
 from levada.client.producer.handle import Handle, ManyHandle, wait_in_loop
-from levada.client.producer.intake import HeadersInput, Intake, Prepared
+from levada.client.producer.intake import HeadersInput, Intake, Prepared, check_place
 from levada.client.producer.outcome import Outcomes
 from levada.client.producer.routes import Routes, TopicLanes
 from levada.client.producer.sender import Sender
 from levada.client.producer.session import IdempotentSession, PlainSession, Session, TransactionalSession
 from levada.client.surroundings import real_surroundings
-from levada.client.types import GroupMetadata, OffsetAndMetadata, TopicPartition
+from levada.client.types import GroupMetadata, Offsets, positions_of
 from levada.model.buffers import Buffer
 from levada.world.world import ClientWorld
 
@@ -67,6 +69,7 @@ class Producer:
         self._cluster.listeners.append(self._saw)
         self._cluster.on_end = self._loop_ended
         self._max_block_ms: int = self.options["max.block.ms"]
+        self._wait_for_room_ms: int | None = self.options.limits.get(WAIT_FOR_ROOM)
         self._wake = wake or self._wake_loop
         self._accumulator = Accumulator(self.options, self._clock.monotonic_ms, self._woken)
         self._routes = Routes(self.options, self._world.entropy.below, self._clock.monotonic_ms)
@@ -165,13 +168,16 @@ class Producer:
 
     async def put(self, record: Prepared) -> Handle:
         """Put it into a batch, waiting for its topic or for memory."""
-        deadline = Deadline(self._clock, self._max_block_ms)
+        check_place(record[0], record[4], "send()")
+        deadline = self._deadline(None)
         await self._topic(record[0], record[4], deadline)
         while True:
             releases = self._accumulator.releases
             handle = self.try_put(record)
             if handle is not None:
                 return handle
+            if self._wait_for_room_ms is not None:
+                deadline = Deadline(self._clock, self._wait_for_room_ms)
             await self._room_after(releases, deadline)
 
     async def send_many(
@@ -197,9 +203,10 @@ class Producer:
 
     async def bulk(self, topic: str, rows: Rows, partition: int | None) -> Bulk:
         """A bulk send that is ready to be stepped."""
+        check_place(topic, partition, "send_many()")
         self._check_open()
         self._session.check_send()
-        lanes = await self._topic(topic, partition, Deadline(self._clock, self._max_block_ms))
+        lanes = await self._topic(topic, partition, self._deadline(None))
         return Bulk(self._accumulator, self._routes, lanes, rows, partition)
 
     async def _write(self, bulk: Bulk) -> ManyHandle:
@@ -212,12 +219,14 @@ class Producer:
 
     async def wait_for_room(self, releases: int) -> None:
         """Wait for more memory than there was after so many releases, up to `max.block.ms`."""
-        await self._room_after(releases, Deadline(self._clock, self._max_block_ms))
+        limit_ms = self._max_block_ms if self._wait_for_room_ms is None else self._wait_for_room_ms
+        await self._room_after(releases, Deadline(self._clock, limit_ms))
 
     def now_ms(self) -> int:
         """The time that records are given."""
         return self._clock.now_ms()
 
+    @checked
     async def flush(self, timeout: float | None = None) -> None:
         """Send everything now, and wait until it is acknowledged or has failed; at most `timeout` seconds."""
         batches = self._accumulator.flush()
@@ -231,14 +240,16 @@ class Producer:
                 f"{left} record(s) had no outcome within {timeout} s; they are still on their way"
             ) from error
 
+    @checked
     async def partitions_for(self, topic: str) -> Sequence[PartitionView]:
         """The partitions of a topic: leaders and replicas."""
         self._start()
-        view = await self._cluster.topic(topic, Deadline(self._clock, self._max_block_ms))
+        view = await self._cluster.topic(topic, self._deadline(None))
         return view.partitions
 
     # Transactions
 
+    @checked
     async def init_transactions(self, timeout: float | None = None) -> None:
         """Register the `transactional.id`: older producers with it are fenced, their open transaction is aborted."""
         self._start()
@@ -247,24 +258,27 @@ class Producer:
     async def begin_transaction(self) -> None:
         self._transactions.begin()
 
+    @checked
     async def commit_transaction(self, timeout: float | None = None) -> None:
         """Send the rest, then make all of it visible at once, offsets included; raises and leaves it open if not."""
         await self._transactions.commit(self.flush, self._deadline(timeout))
         self._sender.pump()
 
+    @checked
     async def abort_transaction(self, timeout: float | None = None) -> None:
         """Drop what was not sent, and have the brokers forget the rest."""
         await self._transactions.abort(self._outcomes, self._deadline(timeout))
         self._sender.pump()
 
+    @checked
     async def send_offsets_to_transaction(
         self,
-        offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        offsets: Offsets,
         group: GroupMetadata,
         timeout: float | None = None,
     ) -> None:
         """Commit a consumer's offsets as a part of the transaction; `group` is its `group_metadata()`."""
-        await self._transactions.send_offsets(offsets, group, self._deadline(timeout))
+        await self._transactions.send_offsets(positions_of(offsets), group, self._deadline(timeout))
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
@@ -302,6 +316,7 @@ class Producer:
         """Send everything and leave the transaction open for somebody else to commit with `commit_group`."""
         return await self._transactions.hand_over(self.flush, self._deadline(None))
 
+    @checked
     async def commit_group(self, tickets: Iterable[TransactionTicket], timeout: float | None = None) -> None:
         """Commit this transaction and those handed over to it, all or none. Only Levada's brokers can do it."""
         await self._transactions.commit_group(list(tickets), self.flush, self._deadline(timeout))
@@ -309,6 +324,7 @@ class Producer:
 
     # Life
 
+    @checked
     async def close(self, timeout: float | None = None) -> None:
         """Send the rest, waiting up to `timeout` seconds, and hang up; what is left then fails."""
         if self._refusal is not None:
@@ -372,7 +388,9 @@ class Producer:
         return self._session
 
     def _deadline(self, timeout: float | None) -> Deadline:
-        return Deadline(self._clock, self._max_block_ms if timeout is None else timeout * 1_000)
+        if timeout is None:
+            return Deadline(self._clock, self._max_block_ms, is_default="max.block.ms" not in self.options.given)
+        return Deadline(self._clock, timeout * 1_000)
 
     async def _topic(self, name: str, partition: int | None, deadline: Deadline) -> TopicLanes:
         """The lanes of a topic, once it is known; and known to have the partition, which may be new."""
@@ -398,10 +416,15 @@ class Producer:
                     self._room.clear()
                     await self._room.wait()
         except TimeoutError as error:
-            raise BufferExhausted(
-                f"buffer.memory ({self._accumulator.memory} bytes) stayed full for max.block.ms "
-                f"({self._max_block_ms}): records are sent faster than the brokers take them"
-            ) from error
+            raise BufferExhausted(self._no_room()) from error
+
+    def _no_room(self) -> str:
+        if self._wait_for_room_ms is not None:
+            return f"no room for more records, and {WAIT_FOR_ROOM}={self._wait_for_room_ms} is over: it was dropped"
+        return (
+            f"buffer.memory ({self._accumulator.memory} bytes) stayed full for max.block.ms "
+            f"({self._max_block_ms}): records are sent faster than the brokers take them"
+        )
 
     def _start(self) -> None:
         self._cluster.own_loop()

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from levada.client.arguments import is_int64
 from levada.records.writer import murmur2
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class Front:
         timestamp_ms: int | None,
         on_delivery: Any,
     ) -> Any:
-        if not self.is_open or partition is not None or headers is not None:
+        if not self.is_open or partition is not None or headers is not None or not isinstance(topic, str):
             return None
         lanes = self._topics.get(topic)
         if lanes is None:
@@ -85,5 +86,11 @@ class Front:
             return None
         if self._check is not None:
             self._check()
+        if timestamp_ms is not None and not (isinstance(timestamp_ms, int) and is_int64(timestamp_ms)):
+            return None
+        if not (value is None or isinstance(value, bytes | bytearray | memoryview)):
+            return None
+        if not (on_delivery is None or callable(on_delivery)):
+            return None
         time_ms = self._now_ms() if timestamp_ms is None else timestamp_ms
         return self._append_open(lane, time_ms, key, value, (), on_delivery)

@@ -65,6 +65,8 @@ class Sender:
         self._request_timeout_ms: int = options["request.timeout.ms"]
         self._delivery_timeout_ms: int = options["delivery.timeout.ms"]
         self._max_in_flight: int = options["max.in.flight.requests.per.connection"]
+        # One request at a time to each broker keeps the order, unless a partition's next batch goes to another broker.
+        self._mutes_lanes = self._max_in_flight == 1 and self._acks != 0
         self._max_request_size: int = options["max.request.size"]
         self._destinations: dict[int, _Destination] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -129,7 +131,11 @@ class Sender:
         return bool(requests)
 
     def _next_of(self, lane: Lane, now_ms: float) -> Batch | None:
-        if not self._session.lets_through(lane) or (self._identity is not None and not self._settle(lane)):
+        if (
+            lane.is_muted
+            or not self._session.lets_through(lane)
+            or (self._identity is not None and not self._settle(lane))
+        ):
             return None
         batch = lane.next_batch(now_ms)
         if batch is None:
@@ -210,6 +216,7 @@ class Sender:
             future = node.post(request, version, self._request_timeout_ms)
         except KafkaError as error:
             for lane, batch in parts:
+                lane.is_muted = False
                 self._outcomes.failed(lane, batch, error)
             return
         destination = self._destinations[leader]
@@ -223,6 +230,7 @@ class Sender:
                 lane.number(batch)
         batch.attempts += 1
         batch.is_on_wire = True
+        lane.is_muted = self._mutes_lanes
 
     def _request(self, parts: Iterable[tuple[Lane, Batch]]) -> ProduceRequest:
         topics: dict[str, TopicProduceData] = {}
@@ -267,7 +275,7 @@ class Sender:
         except asyncio.CancelledError:
             failure = TimedOut("the producer was stopped before the answer came")
         for lane, batch in parts:
-            batch.is_on_wire = False
+            batch.is_on_wire = lane.is_muted = False
             if failure is not None:
                 self._cluster.refresh_soon()
                 self._outcomes.failed(lane, batch, failure)

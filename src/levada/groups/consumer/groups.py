@@ -234,7 +234,7 @@ class ConsumerGroups:
         if classic.state is State.EMPTY:
             return ConsumerGroup(group_id), [deletion(group_id)]
         check_upgrade(classic, self._around.settings)
-        group, records = upgrade(classic, self._around.image(), self._around.hashes)
+        group, records = upgrade(classic, self._around.image())
         for member in classic.members.values():
             self._around.restart_session(group_id, member.member_id, now_ms, member.session_timeout_ms)
         return group, records

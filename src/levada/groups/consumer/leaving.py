@@ -65,6 +65,6 @@ def without(
 
 
 def _gone_for_now(member: ConsumerGroupMember) -> ConsumerGroupMember:
-    """It keeps its partitions, but no commit of its old epochs counts for them any more."""
+    """It keeps its partitions, from epoch 0 on as in Kafka: no commit counts until a member comes back to them."""
     assigned = {topic_id: dict.fromkeys(epochs, 0) for topic_id, epochs in member.assigned.items()}
     return replace(member, epoch=LEAVING_FOR_NOW, assigned=assigned, revoking={})

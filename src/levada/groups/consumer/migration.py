@@ -16,7 +16,7 @@ from levada.groups.consumer.member import ConsumerGroupMember, MemberState, Targ
 from levada.groups.consumer.refusals import Refusal
 from levada.groups.consumer.replay import replay
 from levada.groups.consumer.settings import ConsumerGroupSettings
-from levada.groups.consumer.topics import TopicHashes
+from levada.groups.consumer.topics import NO_TOPICS
 from levada.groups.group import CONSUMER, Group, State
 from levada.groups.group_records import deletion, metadata_record
 from levada.groups.member import Member
@@ -44,16 +44,19 @@ def check_upgrade(classic: Group, settings: ConsumerGroupSettings) -> None:
         raise _cannot_upgrade(classic, "the group size exceeds the consumer group maximum size.")
 
 
-def upgrade(classic: Group, image: Image, hashes: TopicHashes) -> tuple[ConsumerGroup, list[Record]]:
-    """The consumer group that a classic one becomes: its members go on with what they have, in their own protocol."""
+def upgrade(classic: Group, image: Image) -> tuple[ConsumerGroup, list[Record]]:
+    """The consumer group that a classic one becomes: its members go on with what they have, in their own protocol.
+
+    The leader that made the assignment leads no more, and no coordinator knows which partitions it saw, or what a
+    rebalance that this interrupts was to hand out. So the group knows of no topics yet, and is assigned anew at once.
+    """
     generation = classic.generation
     members = [_upgraded(member, classic, image) for member in classic.members.values()]
     _check_owners(members)
-    names = dict.fromkeys(name for member in members for name in member.topic_names)
     group_id = classic.group_id
     records = [
         *(subscription_record(group_id, member) for member in members),
-        epoch_record(group_id, generation, hashes.of_group(names, image)),
+        epoch_record(group_id, generation, NO_TOPICS),
         *(
             target_record(group_id, one.member_id, {key: tuple(value) for key, value in one.assigned.items()})
             for one in members

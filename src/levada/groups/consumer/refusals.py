@@ -1,13 +1,13 @@
 """Why a member is refused: inside this package an exception, outside a reply with its code and text."""
 
-from levada.model.errors import ErrorCode
+from levada.model.errors import ErrorCode, shortened
 
 
 class Refusal(Exception):
     def __init__(self, code: ErrorCode, text: str | None = None) -> None:
         super().__init__(text)
         self.code = code
-        self.text = text
+        self.text = None if text is None else shortened(text)
 
 
 def invalid(text: str) -> Refusal:

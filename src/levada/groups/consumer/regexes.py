@@ -9,12 +9,10 @@ from levada.groups.consumer.member import ConsumerGroupMember
 from levada.groups.consumer.refusals import Refusal
 from levada.metadata.image import Image
 from levada.model.errors import ErrorCode
+from levada.model.regexes import InvalidRegex, compiled
 
 MIN_REFRESH_INTERVAL_MS = 10_000
 """However fast members and topics come, a group's expressions are not matched again before."""
-
-MAX_MEMORY = 256 * 1024
-"""Bytes for a compiled expression. It bounds what matching one name can cost: well under a millisecond."""
 
 WORK_PER_STEP = 100_000
 """Names times the size of the expressions that are matched with them in one go."""
@@ -44,13 +42,10 @@ def check_syntax(regex: str) -> None:
 
 def syntax_fault(regex: str) -> str | None:
     """What is wrong with an expression, as RE2 for Java says it."""
-    # A library with compiled code, which only groups with regular expressions need.
-    import re2
-
     try:
-        _compile(regex)
-    except re2.error as error:
-        what, _, _ = _text(error).partition(": ")
+        compiled(regex)
+    except InvalidRegex as error:
+        what, _, _ = str(error).partition(": ")
         return APACHE_WORDS.get(what, what)
     return None
 
@@ -66,13 +61,11 @@ class Resolution:
 
     @classmethod
     def of(cls, regexes: Iterable[str], image: Image) -> "Resolution":
-        import re2
-
         resolution = cls(image, {regex: [] for regex in regexes}, _names=iter(sorted(image.topics)))
         for regex in resolution.matched:
             try:
-                resolution._patterns.append((regex, _compile(regex)))
-            except re2.error:
+                resolution._patterns.append((regex, compiled(regex)))
+            except InvalidRegex:
                 # Another release, with another RE2, has let it in; it matches nothing, as in Apache.
                 continue
         return resolution
@@ -131,18 +124,3 @@ def _count_after(group: ConsumerGroup, old: ConsumerGroupMember, new: ConsumerGr
     if new.topic_regex:
         regexes.add((new.topic_regex,))
     return len(regexes)
-
-
-def _compile(regex: str) -> Any:
-    import re2
-
-    options = re2.Options()
-    options.log_errors = False
-    options.never_capture = True
-    options.max_mem = MAX_MEMORY
-    return re2.compile(regex, options)
-
-
-def _text(error: Exception) -> str:
-    text = error.args[0]
-    return text.decode(errors="replace") if isinstance(text, bytes) else str(text)

@@ -3,36 +3,21 @@
 import json
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
 
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import CaseInsensitiveDict
 
-from levada import Admin
-from levada.client.admin import ConfigResource
-from levada.client.errors import KafkaError
 from levada.spark.pipeline.context import Context
 from levada.spark.pipeline.failure import cause_of
-from levada.spark.pipeline.problems import Problem, one_line, unknown
+from levada.spark.pipeline.problems import Problem
 from levada.spark.pipeline.queries import output_mode, records_of, sink_options
 from levada.spark.pipeline.sinks import BatchSink
 from levada.spark.pipeline.sinks.parquet import Place
+from levada.spark.pipeline.topics import Findings, check_topics
 from levada.spark.pipeline.writes import TopicSink, Write, checkpoint_of
 from levada.spark.rows import Rows
 from levada.spark.sink.writers import TopicStreamWriter
-
-ANSWER_MS: Final = 10_000
-AUTO_CREATE: Final = "auto.create.topics.enable"
-
-
-@dataclass(slots=True)
-class Findings:
-    """Problems keep a pipeline from running; notes do not."""
-
-    problems: list[Problem] = field(default_factory=list)
-    notes: list[Problem] = field(default_factory=list)
 
 
 def check(context: Context, writes: Iterable[Write], checkpoint: str | None) -> Findings:
@@ -77,27 +62,7 @@ def _check_topics(context: Context, writes: list[Write], findings: Findings) -> 
     written: dict[str, str] = {}
     for topic, where in _written_topics(writes):
         written.setdefault(topic, where)
-    if not context.topics and not written:
-        return
-    try:
-        with Admin(context.bootstrap) as admin:
-            there = set(admin.list_topics(timeout_ms=ANSWER_MS))
-            are_made = _makes_topics(admin)
-    except (KafkaError, OSError, TimeoutError) as error:
-        findings.problems.append(Problem("bootstrap", f"cannot reach {context.bootstrap}: {one_line(str(error))}"))
-        return
-    for topic, where in context.topics.items():
-        if topic not in there:
-            findings.problems.append(Problem(where, unknown("topic", topic, there)))
-    for topic, where in written.items():
-        if topic in there:
-            continue
-        if are_made:
-            findings.notes.append(Problem(where, f"topic {topic!r} is not there yet; the broker will make it"))
-        else:
-            findings.problems.append(
-                Problem(where, f"there is no topic {topic!r}, and the broker makes none by itself")
-            )
+    check_topics(context.bootstrap, context.topics, written, findings)
 
 
 def _written_topics(writes: list[Write]) -> Iterable[tuple[str, str]]:
@@ -106,15 +71,6 @@ def _written_topics(writes: list[Write]) -> Iterable[tuple[str, str]]:
             yield write.rows.dead_letters, write.where
         if isinstance(write.sink, TopicSink) and write.sink.topic is not None:
             yield write.sink.topic, write.where
-
-
-def _makes_topics(admin: Admin) -> bool:
-    """Whether brokers make topics that are written to; they do if we may not ask."""
-    broker = admin.describe_cluster(timeout_ms=ANSWER_MS).brokers[0]
-    resource = ConfigResource.broker(broker.broker_id)
-    entries: Any = admin.describe_configs([resource], keys=[AUTO_CREATE], timeout_ms=ANSWER_MS)
-    entry = entries[resource].get(AUTO_CREATE) if resource not in entries.errors else None
-    return entry is None or entry.value != "false"
 
 
 def _checkpoint_problems(checkpoint: str) -> list[Problem]:

@@ -1,38 +1,39 @@
-"""`levada pipeline run` and `check`: from a file to running queries."""
+"""`levada pipeline run` and `check` with Spark: from a file that was looked at to running queries."""
 
 import logging
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 from pyspark.sql import SparkSession
 
 from levada.spark.pipeline.building import build, build_from_python
-from levada.spark.pipeline.checking import Findings, check
+from levada.spark.pipeline.checking import check
 from levada.spark.pipeline.context import Context
-from levada.spark.pipeline.definition import Definition, load
-from levada.spark.pipeline.problems import PipelineError, Problem
-from levada.spark.pipeline.progress import Display
+from levada.spark.pipeline.definition import Definition
+from levada.spark.pipeline.groups import QueryGroups
+from levada.spark.pipeline.options import Options, bootstrap_of, is_local, pipeline_name
+from levada.spark.pipeline.problems import PipelineError, Problem, QueryFailed, refused, say
+from levada.spark.pipeline.progress import Display, QueryProgress
 from levada.spark.pipeline.queries import AVAILABLE_NOW, start
 from levada.spark.pipeline.running import (
-    QueryFailed,
     Running,
     Signals,
     StoppedAtOnce,
-    say,
     stop_at_once,
     supervise,
     wait_for_start,
 )
 from levada.spark.pipeline.sinks import Control
+from levada.spark.pipeline.status import DONE, FAILED, STOPPED, StatusFile
+from levada.spark.pipeline.topics import Findings
 from levada.spark.pipeline.writes import Write, checkpoint_of
-from levada.spark.sessions import DEFAULT_BOOTSTRAP, DEFAULT_MASTER, session
+from levada.spark.sessions import session
 
 TERMINAL_INTERVAL_S: Final = 1.0
 LINES_INTERVAL_S: Final = 10.0
@@ -44,22 +45,10 @@ LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """From the command line; they win over the file."""
-
-    file: Path
-    master: str = DEFAULT_MASTER
-    bootstrap: str | None = None
-    checkpoint: str | None = None
-    is_available_now: bool = False
-    interval_s: float | None = None
-    settings: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class Plan:
     """A pipeline that is built, with everything that is wrong with it."""
 
+    name: str
     context: Context
     writes: list[Write]
     findings: Findings
@@ -67,36 +56,28 @@ class Plan:
     trigger: str | None
 
 
-def check_file(options: Options) -> int:
+def check_file(options: Options, definition: Definition) -> int:
     """Print each problem on a line; 0 if there is none."""
-    definition, problems = _definition(options.file)
-    if not problems:
-        spark = _session(options, definition)
-        try:
-            plan = plan_of(spark, options, definition)
-        finally:
-            spark.stop()
-        _print_notes(plan.findings.notes)
-        problems = plan.findings.problems
-        if not problems:
-            print(f"ok: {options.file}: {_count(plan.writes)}", flush=True)
-    return _refused(problems)
+    spark = _session(options, definition)
+    try:
+        plan = plan_of(spark, options, definition)
+    finally:
+        spark.stop()
+    _print_notes(plan.findings.notes)
+    if not plan.findings.problems:
+        print(f"ok: {options.file}: {_count(plan.writes)}", flush=True)
+    return refused(plan.findings.problems)
 
 
-def run_file(options: Options) -> int:
+def run_file(options: Options, definition: Definition) -> int:
     """Check, then run until the end, a signal or a failure."""
-    definition, problems = _definition(options.file)
-    if not problems and not (options.checkpoint or definition.checkpoint):
-        problems = [Problem("checkpoint", "is missing: give --checkpoint DIR, where the progress is kept")]
-    if problems:
-        return _refused(problems)
     _make_directory(options.checkpoint or definition.checkpoint or "")
     spark = _session(options, definition)
     # A signal while Spark starts or checks run ends the process as ever; from here on it is ours.
     try:
         plan = plan_of(spark, options, definition)
         _print_notes(plan.findings.notes)
-        return _refused(plan.findings.problems) or run(plan, options)
+        return refused(plan.findings.problems) or run(plan, options)
     except StoppedAtOnce:
         say("stopped in the middle of a batch, which is done again after the next start")
         # Spark would wait for the batch; without this process it ends as well.
@@ -116,7 +97,7 @@ def plan_of(spark: SparkSession, options: Options, definition: Definition) -> Pl
     findings = check(context, writes, checkpoint)
     findings.problems = [*problems, *more, *findings.problems]
     trigger = AVAILABLE_NOW if options.is_available_now else definition.trigger
-    return Plan(context, writes, findings, checkpoint, trigger)
+    return Plan(pipeline_name(options, definition), context, writes, findings, checkpoint, trigger)
 
 
 def run(plan: Plan, options: Options) -> int:
@@ -127,7 +108,16 @@ def run(plan: Plan, options: Options) -> int:
     running = Running()
     control = Control()
     signals = Signals(control)
-    with signals.heard():
+    with ExitStack() as stack:
+        status = stack.enter_context(StatusFile(plan.checkpoint, plan.name)) if is_local(plan.checkpoint) else None
+        groups = stack.enter_context(QueryGroups(plan.name, plan.context.bootstrap))
+        stack.enter_context(signals.heard())
+
+        def tell(progress: Sequence[QueryProgress]) -> None:
+            groups.commit(progress)
+            if status is not None:
+                status.note(progress)
+
         try:
             for write in plan.writes:
                 noting = Control(control.stopping, partial(running.note, write.name))
@@ -135,33 +125,37 @@ def run(plan: Plan, options: Options) -> int:
                 begin = partial(start, write, plan.context.bootstrap, place, plan.trigger, noting)
                 wait_for_start(running.start(write.name, begin), control)
             print(f"levada: running {_count(plan.writes)}", flush=True)
-            supervise(running, control, signals, display, interval_s)
+            supervise(running, control, signals, display, interval_s, tell)
         except QueryFailed as failure:
-            stop_at_once(running)
             say(str(failure))
+            tell(running.look())
+            stop_at_once(running)
+            if status is not None:
+                status.end(FAILED, str(failure), failure)
             return 1
-    print(f"levada: {'stopped' if control.stopping.is_set() else 'done'}; {running.summary()}", flush=True)
+        except StoppedAtOnce:
+            if status is not None:
+                status.end(STOPPED, "in the middle of a batch, which is done again after the next start")
+            raise
+        state = STOPPED if control.stopping.is_set() else DONE
+        if status is not None:
+            status.end(state)
+    print(f"levada: {state}; {running.summary()}", flush=True)
     return 0
-
-
-def _definition(file: Path) -> tuple[Definition, list[Problem]]:
-    """A Python file says nothing before it is run."""
-    if not file.is_file():
-        raise PipelineError(f"there is no file {file}")
-    return (Definition(file.parent), []) if file.suffix == ".py" else load(file)
 
 
 def _session(options: Options, definition: Definition) -> SparkSession:
     for name in LOGGERS:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     settings = {**definition.settings, **options.settings}
-    bootstrap = options.bootstrap or definition.bootstrap or DEFAULT_BOOTSTRAP
+    bootstrap = bootstrap_of(options, definition)
     with _errors_to(_log_file(options, definition)):
-        return session(options.master, bootstrap=bootstrap, app_name=options.file.stem, settings=settings)
+        name = pipeline_name(options, definition)
+        return session(options.master, bootstrap=bootstrap, app_name=name, settings=settings)
 
 
 def _make_directory(checkpoint: str) -> None:
-    if "://" not in checkpoint:
+    if is_local(checkpoint):
         try:
             os.makedirs(checkpoint, exist_ok=True)
         except OSError as error:
@@ -170,7 +164,7 @@ def _make_directory(checkpoint: str) -> None:
 
 def _log_file(options: Options, definition: Definition) -> str:
     checkpoint = options.checkpoint or definition.checkpoint
-    if checkpoint is None or "://" in checkpoint or not os.path.isdir(checkpoint):
+    if checkpoint is None or not is_local(checkpoint) or not os.path.isdir(checkpoint):
         return os.devnull
     return os.path.join(checkpoint, LOG)
 
@@ -188,12 +182,6 @@ def _errors_to(path: str) -> Iterator[None]:
         os.dup2(ours, 2)
         os.close(ours)
         os.close(file)
-
-
-def _refused(problems: list[Problem]) -> int:
-    for problem in problems:
-        say(str(problem))
-    return 1 if problems else 0
 
 
 def _print_notes(notes: list[Problem]) -> None:

@@ -21,6 +21,9 @@ from levada.spark.source.settings import stream_settings
 READ_ARGUMENTS: Final = ("format", "dead_letters", "tombstones", "stream")
 """Of `read` itself; the others are options of the data source."""
 
+OWN_GROUP: Final = frozenset(("kafka.group.id", "groupidprefix", "commitoffsets"))
+"""Options of a source that has a group of its own."""
+
 AnyRows = TypeVar("AnyRows", bound=Rows | DataFrame)
 """What a step takes, it gives back."""
 
@@ -58,8 +61,12 @@ class Context:
 
     def read(self, topic: str, schema: Any = None, *, name: str | None = None, **options: Any) -> Rows:
         """As `levada.spark.read`, but from the beginning of the topic unless it is told otherwise."""
-        if not any(option.lower().startswith("starting") for option in options):
+        given = {option.lower() for option in options}
+        if not any(option.startswith("starting") for option in given):
             options["startingOffsets"] = "earliest"
+        if not given & OWN_GROUP:
+            # The pipeline tells of each query by a group that has its name.
+            options["commitOffsets"] = False
         self._refuse_options(topic, options)
         rows = steps.read(topic, schema, spark=self.spark, bootstrap=self.bootstrap, **options)
         self.topics.setdefault(topic, f"sources.{name or topic}")
@@ -122,7 +129,7 @@ class Context:
 
     def add(self, write: Write) -> None:
         if any(write.name == other.name for other in self.writes):
-            raise PipelineError(f"two sinks are called {write.name!r}: names keep their checkpoints apart")
+            raise PipelineError(_same_name(write.name))
         if not write.frame.isStreaming:
             raise PipelineError(f"{write.where}: its rows are not a stream; a pipeline's sources are streams")
         if isinstance(write.rows, Rows):
@@ -142,6 +149,9 @@ class Context:
                 problems.append(Problem(f"sources.{origin.name}", text))
                 continue
             name = f"{origin.name}-dead-letters"
+            if any(name == other.name for other in (*self.writes, *writes)):
+                problems.append(Problem(f"sources.{origin.name}.dead_letters", _same_name(name)))
+                continue
             sink = TopicSink(None, is_dead_letters=True)
             writes.append(Write(name, f"sources.{origin.name}.dead_letters", origin.rows, sink))
         return writes, problems
@@ -177,6 +187,10 @@ def _step(function: Any) -> Callable[..., AnyRows]:
     """Its type says that rows give rows and frames give frames; ours are either, which Python's types cannot say."""
     found: Callable[..., AnyRows] = function
     return found
+
+
+def _same_name(name: str) -> str:
+    return f"two sinks are called {name!r}: names keep their checkpoints apart"
 
 
 def _read_by(frame: Any) -> set[str]:

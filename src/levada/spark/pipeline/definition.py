@@ -9,6 +9,7 @@ import yaml
 
 from levada.spark.pipeline import values
 from levada.spark.pipeline.problems import PipelineError, Problem, unknown
+from levada.spark.pipeline.repeated_keys import read_yaml
 from levada.spark.pipeline.values import Kind, Value
 
 MODES: Final = ("append", "update", "complete")
@@ -18,22 +19,22 @@ FORMATS: Final = ("json", "string", "avro", "binary")
 SOURCES: Final[Mapping[str, Mapping[str, Kind]]] = {
     "topic": {
         "format": values.one_of(*FORMATS), "schema": values.text, "dead_letters": values.text,
-        "tombstones": values.one_of("reject", "drop", "keep"), "options": values.options, "watermark": values.options,
+        "tombstones": values.one_of("reject", "drop", "keep"), "options": values.options, "watermark": values.delays,
     },
     "files": {
         "format": values.one_of("text", "json", "csv"), "schema": values.text, "options": values.options,
-        "max_files": values.positive, "watermark": values.options,
+        "max_files": values.positive, "watermark": values.delays,
     },
     "table": {
         "database": values.text, "cursor": values.text, "schema": values.text, "max_rows": values.positive,
-        "poll": values.seconds, "settle": values.seconds, "watermark": values.options,
+        "poll": values.seconds, "settle": values.seconds, "watermark": values.delays,
     },
 }  # fmt: skip
 """The key that says what kind of source it is, and the others that go with it."""
 
 STEPS: Final[Mapping[str, Mapping[str, Kind]]] = {
-    "sql": {"watermark": values.options},
-    "python": {"inputs": values.texts, "watermark": values.options},
+    "sql": {"watermark": values.delays},
+    "python": {"inputs": values.texts, "watermark": values.delays},
     "quality": {"from": values.text},
     "expire_after": {"from": values.text, "timestamp": values.text},
     "deduplicate": {"from": values.text, "within": values.duration, "timestamp": values.text},
@@ -76,8 +77,8 @@ REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 TOP: Final[Mapping[str, Kind]] = {
-    "sources": values.mapping, "steps": values.mapping, "sinks": values.mapping, "bootstrap": values.text,
-    "settings": values.options, "checkpoint": values.text, "trigger": values.duration,
+    "name": values.name, "sources": values.mapping, "steps": values.mapping, "sinks": values.mapping,
+    "bootstrap": values.text, "settings": values.options, "checkpoint": values.text, "trigger": values.duration,
 }  # fmt: skip
 
 
@@ -102,6 +103,8 @@ class Definition:
     """A whole file."""
 
     directory: Path
+    name: str | None = None
+    """What its groups begin with; the file's name where it says nothing."""
     sources: tuple[Part, ...] = ()
     steps: tuple[Part, ...] = ()
     sinks: tuple[Part, ...] = ()
@@ -111,10 +114,17 @@ class Definition:
     trigger: str | None = None
 
 
+def definition_of(file: Path) -> tuple[Definition, list[Problem]]:
+    """A Python file says nothing before it is run."""
+    if not file.is_file():
+        raise PipelineError(f"there is no file {file}")
+    return (Definition(file.parent), []) if file.suffix == ".py" else load(file)
+
+
 def load(path: Path) -> tuple[Definition, list[Problem]]:
     """What the file says, and all that is wrong with it; PipelineError if it is no YAML mapping at all."""
     try:
-        content = yaml.safe_load(path.read_text())
+        content, repeated = read_yaml(path.read_text())
     except (OSError, UnicodeDecodeError) as error:
         raise PipelineError(f"cannot read {path}: {error}") from error
     except yaml.YAMLError as error:
@@ -123,7 +133,8 @@ def load(path: Path) -> tuple[Definition, list[Problem]]:
         raise PipelineError(f"{place}: not YAML: {getattr(error, 'problem', None) or error}") from error
     if not isinstance(content, dict):
         raise PipelineError(f"{path}: must be a mapping with sources, steps and sinks")
-    return parse(content, path.parent)
+    definition, problems = parse(content, path.parent)
+    return definition, [*repeated, *problems]
 
 
 def parse(content: Mapping[str, Value], directory: Path) -> tuple[Definition, list[Problem]]:
@@ -131,6 +142,7 @@ def parse(content: Mapping[str, Value], directory: Path) -> tuple[Definition, li
     top = _values(content, TOP, "", "key", problems)
     definition = Definition(
         directory,
+        top.pop("name", None),
         _parts("sources", top.pop("sources", {}), SOURCES, {}, problems),
         _parts("steps", top.pop("steps", {}), STEPS, STEP_VALUES, problems),
         _parts("sinks", top.pop("sinks", {}), SINKS, SINK_VALUES, problems),
@@ -149,7 +161,7 @@ def part_of(
     kind_values: Mapping[str, Kind],
     problems: list[Problem],
 ) -> Part | None:
-    """One source, step or sink; None if nobody can say what it is."""
+    """One source, step or sink; None if no key says what it is."""
     path = f"{group}.{name}"
     kind = next((key for key in kinds if key in given), None)
     if kind is None:

@@ -1,12 +1,23 @@
 """What is wrong with a pipeline: one line each, with its place in the file."""
 
-from collections.abc import Collection
+import sys
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
+
+from levada.model.near_names import did_you_mean
 
 
 class PipelineError(ValueError):
     """A pipeline that cannot run; the text is one line that says what to do."""
+
+
+class QueryFailed(Exception):
+    """A query that has ended with an error; the text is its name and the cause, in one line."""
+
+    def __init__(self, query: str, cause: str) -> None:
+        super().__init__(f"{query}: {cause}")
+        self.query = query
+        self.cause = cause
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +31,23 @@ class Problem:
         return f"{self.where}: {self.text}" if self.where else self.text
 
 
+def say(text: str) -> None:
+    """A line for the user."""
+    print(f"levada: {text}", file=sys.stderr, flush=True)
+
+
+def refused(problems: Iterable[Problem]) -> int:
+    """The exit code, after each problem has its line."""
+    code = 0
+    for problem in problems:
+        say(str(problem))
+        code = 1
+    return code
+
+
 def unknown(kind: str, name: str, known: Collection[str]) -> str:
-    """What to say of a name that nobody knows."""
-    nearest = get_close_matches(name, known, n=1, cutoff=0.0)
-    return f"unknown {kind} {name!r}" + (f"; the nearest known one is {nearest[0]!r}" if nearest else "")
+    """What to say of a name that is not known."""
+    return f"unknown {kind} {name!r}{did_you_mean(name, known)}"
 
 
 def one_line(text: str, limit: int = 500) -> str:

@@ -1,9 +1,12 @@
 """The progress of running queries, as lines for a terminal."""
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, TextIO
+
+from levada.client.types import TopicPartition
+from levada.spark.source.offsets import GROUP, parse_progress
 
 UP: Final = "\x1b[{}A"
 CLEAR: Final = "\x1b[2K"
@@ -24,6 +27,10 @@ class QueryProgress:
     batch_ms: int
     lag: int | None
     note: str = ""
+    timestamp: str = ""
+    """When the batch began."""
+    offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
+    """The next record to read of each partition of topics."""
 
 
 def progress_of(name: str, report: Mapping[str, Any], note: str = "") -> QueryProgress:
@@ -37,6 +44,8 @@ def progress_of(name: str, report: Mapping[str, Any], note: str = "") -> QueryPr
         batch_ms=int(durations.get("triggerExecution") or report.get("batchDuration") or 0),
         lag=_lag(report.get("sources") or []),
         note=note,
+        timestamp=str(report.get("timestamp") or ""),
+        offsets=_offsets(report.get("sources") or []),
     )
 
 
@@ -100,6 +109,23 @@ def _lag(sources: Sequence[Mapping[str, Any]]) -> int | None:
 
 def _source_lag(source: Mapping[str, Any]) -> int | None:
     return distance(_parsed(source.get("endOffset")), _parsed(source.get("latestOffset")))
+
+
+def _offsets(sources: Sequence[Mapping[str, Any]]) -> dict[TopicPartition, int]:
+    """Where a topic is read twice, what both have read."""
+    ends: dict[TopicPartition, int] = {}
+    for partition, offset in _ends_of(sources):
+        ends[partition] = min(offset, ends.get(partition, offset))
+    return ends
+
+
+def _ends_of(sources: Sequence[Mapping[str, Any]]) -> Iterator[tuple[TopicPartition, int]]:
+    for source in sources:
+        found = _parsed(source.get("endOffset"))
+        # Sources of other kinds have offsets of other shapes.
+        progress = parse_progress(found) if isinstance(found, Mapping) and GROUP in found else None
+        if progress is not None:
+            yield from progress.ends.items()
 
 
 def _parsed(offsets: Any) -> Any:

@@ -2,9 +2,8 @@
 
 import json
 import signal
-import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
@@ -13,19 +12,18 @@ from typing import Any, Final
 from pyspark.sql.streaming.query import StreamingQuery
 
 from levada.spark.pipeline.failure import failure_of
+from levada.spark.pipeline.problems import QueryFailed
 from levada.spark.pipeline.progress import Display, QueryProgress, progress_of
 from levada.spark.pipeline.sinks import Control
 
 LOOK_S: Final = 0.1
+TELL_S: Final = 1.0
+"""How often others are told how far the queries are: groups of brokers and the file of `status`."""
 START_S: Final = 30.0
 INITIALIZING: Final = "Initializing sources"
 NOT_IN_TIME: Final = "waiting for the Python worker to connect back"
 MOST_RESTARTS: Final = 5
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
-
-
-class QueryFailed(Exception):
-    """A query that has ended with an error; the text is its name and the cause, in one line."""
 
 
 class StoppedAtOnce(Exception):
@@ -66,14 +64,20 @@ class Running:
         return [self._look(name, query) for name, query in self.queries.items()]
 
     def _look(self, name: str, query: Any) -> QueryProgress:
-        reports = [json.loads(report.json()) for report in query._jsq.recentProgress()]
-        for report in reports:
-            # Reports of one batch may come twice: an idle query repeats its last number.
-            if report["batchId"] > self.last_seen.get(name, -1) and report["numInputRows"]:
-                self.last_seen[name] = report["batchId"]
-                self.rows[name] = self.rows.get(name, 0) + report["numInputRows"]
-                self.batches[name] = self.batches.get(name, 0) + 1
-        return progress_of(name, reports[-1] if reports else {}, self.notes.get(name, ""))
+        last = query._jsq.lastProgress()
+        if last is None:
+            return progress_of(name, {}, self.notes.get(name, ""))
+        if last.batchId() > self.last_seen.get(name, -1):
+            for report in query._jsq.recentProgress():
+                self._count(name, report.batchId(), report.numInputRows())
+        return progress_of(name, json.loads(last.json()), self.notes.get(name, ""))
+
+    def _count(self, name: str, batch: int, rows: int) -> None:
+        # Reports of one batch may come twice: an idle query repeats its last number.
+        if batch > self.last_seen.get(name, -1) and rows:
+            self.last_seen[name] = batch
+            self.rows[name] = self.rows.get(name, 0) + rows
+            self.batches[name] = self.batches.get(name, 0) + 1
 
     def summary(self) -> str:
         """Such as `levada: stopped; totals 1200 rows in 3 batches, users 10 rows in 1 batches`."""
@@ -113,21 +117,34 @@ def wait_for_start(query: StreamingQuery, control: Control) -> None:
             return
 
 
-def supervise(running: Running, control: Control, signals: Signals, display: Display, interval_s: float) -> None:
-    """Until all queries are done or somebody says stop; QueryFailed if one fails."""
+def supervise(
+    running: Running,
+    control: Control,
+    signals: Signals,
+    display: Display,
+    interval_s: float,
+    tell: Callable[[Sequence[QueryProgress]], None],
+) -> None:
+    """Until all queries are done or a signal says stop; QueryFailed if one fails."""
     next_shown = time.monotonic() + interval_s
+    next_told = time.monotonic()
     while not control.stopping.wait(LOOK_S):
         # Asked before: one that fails in between must not pass for one that is done.
         is_over = not any(query.isActive for query in running.queries.values())
         has_restarted = _refuse_failed(running)
         if is_over and not has_restarted:
             break
+        if time.monotonic() >= next_told:
+            tell(running.look())
+            next_told = time.monotonic() + TELL_S
         if time.monotonic() >= next_shown:
             display.show(running.look())
             next_shown = time.monotonic() + interval_s
     if control.stopping.is_set():
         stop_after_batch(running, signals)
-    display.show(running.look())
+    last = running.look()
+    tell(last)
+    display.show(last)
 
 
 def stop_after_batch(running: Running, signals: Signals) -> None:
@@ -160,7 +177,7 @@ def _refuse_failed(running: Running) -> bool:
         if NOT_IN_TIME in failure and running.restart(name):
             has_restarted = True
             continue
-        raise QueryFailed(f"{name}: {failure}")
+        raise QueryFailed(name, failure)
     return has_restarted
 
 
@@ -173,7 +190,3 @@ def _is_in_a_batch(query: StreamingQuery) -> bool:
 def _last_batch(query: Any) -> int:
     report = query._jsq.lastProgress()
     return int(report.batchId()) if report is not None else -1
-
-
-def say(text: str) -> None:
-    print(f"levada: {text}", file=sys.stderr, flush=True)

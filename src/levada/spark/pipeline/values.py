@@ -3,11 +3,12 @@
 import os
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
-from levada.spark.rows.durations import milliseconds
-
 VARIABLE: Final = re.compile(r"\$\{(\w+)\}")
+INTERVAL: Final = re.compile(r"interval\s.*|(?:\d+(?:\.\d+)?\s+[a-z]+\s+)+\d+(?:\.\d+)?\s+[a-z]+", re.IGNORECASE)
+NAME: Final = re.compile(r"[\w.-]+", re.ASCII)
 
 Value = Any
 """What YAML gives: text, numbers, truth values, lists and mappings."""
@@ -22,6 +23,14 @@ def text(value: Value) -> str:
     if value == "":
         raise ValueError("must not be empty")
     return str(value)
+
+
+def name(value: Value) -> str:
+    """What files and groups can begin with."""
+    given = text(value)
+    if NAME.fullmatch(given) is None:
+        raise ValueError(f"must be letters, digits, '.', '_' and '-', not {_shown(value)}")
+    return given
 
 
 def texts(value: Value) -> list[str]:
@@ -51,7 +60,7 @@ def duration(value: Value) -> str:
 
 def seconds(value: Value) -> float:
     """Such as `10 minutes`, as a number."""
-    return milliseconds(value if isinstance(value, str | int | float) else repr(value), "it") / 1_000
+    return _milliseconds(value, "it") / 1_000
 
 
 def options(value: Value) -> dict[str, str]:
@@ -59,6 +68,13 @@ def options(value: Value) -> dict[str, str]:
     if not isinstance(value, dict):
         raise ValueError(f"must be a mapping of names and values, not {_shown(value)}")
     return {text(name): _option(one) for name, one in value.items()}
+
+
+def delays(value: Value) -> dict[str, str]:
+    """Columns, each with a length of time, as Spark understands it; a watermark's may be none at all."""
+    if not isinstance(value, dict) or not value:
+        raise ValueError(f"must be a mapping of a column and a time, not {_shown(value)}")
+    return {text(column): _delay(delay, str(column)) for column, delay in value.items()}
 
 
 def mapping(value: Value) -> dict[str, Value]:
@@ -71,13 +87,20 @@ def anything(value: Value) -> Value:
     return value
 
 
-def one_of(*choices: str) -> Kind:
-    def choose(value: Value) -> str:
-        if value not in choices:
-            raise ValueError(f"must be one of {', '.join(choices)}, not {_shown(value)}")
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """A kind of value, with all that it can be."""
+
+    choices: tuple[str, ...]
+
+    def __call__(self, value: Value) -> str:
+        if value not in self.choices:
+            raise ValueError(f"must be one of {', '.join(self.choices)}, not {_shown(value)}")
         return str(value)
 
-    return choose
+
+def one_of(*choices: str) -> Kind:
+    return OneOf(choices)
 
 
 def with_variables(value: Value, environment: Mapping[str, str] = os.environ) -> Value:
@@ -95,6 +118,22 @@ def with_variables(value: Value, environment: Mapping[str, str] = os.environ) ->
         return environment[match[1]]
 
     return VARIABLE.sub(found, value)
+
+
+def _delay(value: Value, column: str) -> str:
+    if re.fullmatch(r"0(?:\.0+)?\s*[a-z]*", str(value)):
+        return "0 milliseconds"
+    if isinstance(value, str) and INTERVAL.fullmatch(value):
+        # Of several parts, as Spark writes them.
+        return value
+    return f"{_milliseconds(value, column)} milliseconds"
+
+
+def _milliseconds(value: Value, what: str) -> int:
+    # What durations lies beside brings Spark, and a file is read before that is started.
+    from levada.spark.rows.durations import milliseconds
+
+    return milliseconds(value if isinstance(value, str | int | float) else repr(value), what)
 
 
 def _option(value: Value) -> str:

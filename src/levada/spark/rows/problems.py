@@ -1,11 +1,12 @@
 """What is wrong with how rows are used, in one line that says what to do."""
 
 from collections.abc import Collection, Iterable
-from difflib import get_close_matches
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
+
+from levada.model.near_names import did_you_mean
 
 
 class RowsError(ValueError):
@@ -30,7 +31,7 @@ def column_of(frame: DataFrame, given: str | Column, what: str) -> Column:
     if inner and top in frame.columns:
         refuse_unusable(frame, sf.col(given), what)
         return sf.col(given)
-    raise RowsError(f"{what}: there is no column {given!r}{_nearest(given, frame.columns)}")
+    raise RowsError(f"{what}: there is no column {given!r}{did_you_mean(given, frame.columns)}")
 
 
 def columns_of(frame: DataFrame, given: str | Iterable[str], what: str) -> list[Column]:
@@ -57,8 +58,3 @@ def first_line(error: Exception) -> str:
 
 def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
-
-
-def _nearest(given: str, names: list[str]) -> str:
-    found = get_close_matches(given, names, n=1, cutoff=0.0)
-    return f"; the nearest is {found[0]!r}" if found else ""

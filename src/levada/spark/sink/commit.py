@@ -78,7 +78,7 @@ class Commit:
             if self._has_skipped:
                 raise CommitFailed(
                     f"tasks found the batch written, and now its marker in group {self._name.marker_group!r} is gone: "
-                    "whoever deleted it must say which batches are written"
+                    "find out which batches were written, and by what it was deleted, before the query goes on"
                 )
             producer.begin_transaction()
             if self._marker is not None:

@@ -8,7 +8,15 @@ from enum import Enum
 from levada.client.errors import ConfigurationError
 from levada.client.options import producer_options
 from levada.client.options.admin_keys import ADMIN_KEYS
-from levada.spark.options import OptionError, client_settings, flag, refuse_unknown, whole_number
+from levada.spark.options import (
+    API_TIMEOUT,
+    PATIENCE_MS,
+    OptionError,
+    client_settings,
+    flag,
+    refuse_unknown,
+    whole_number,
+)
 
 KNOWN = (
     "kafka.bootstrap.servers",
@@ -32,7 +40,7 @@ REFUSED = {
     "transaction.two.phase.commit.enable": "the sink's transactions end with the batch",
 }
 
-DEFAULTS = {"batch.size": "524288", "linger.ms": "20"}
+DEFAULTS = {"batch.size": "524288", "linger.ms": "20", "max.block.ms": PATIENCE_MS}
 """A task writes as fast as it can, and nobody waits for a single row: larger batches than a program's."""
 
 DEFAULT_TRANSACTION_TIMEOUT_MS = 15 * 60_000
@@ -75,7 +83,8 @@ class SinkOptions:
 
     @property
     def admin_settings(self) -> dict[str, str]:
-        return {name: value for name, value in self.settings.items() if name in ADMIN_SETTINGS}
+        given = {name: value for name, value in self.settings.items() if name in ADMIN_SETTINGS}
+        return {API_TIMEOUT: PATIENCE_MS, **given}
 
 
 def read_options(options: Mapping[str, str], *, is_stream: bool) -> SinkOptions:

@@ -1,6 +1,5 @@
 """What the driver asks brokers: which partitions there are, where they begin and end, and to keep a group's offsets."""
 
-import logging
 import time
 from collections.abc import Collection, Mapping
 from types import TracebackType
@@ -8,25 +7,18 @@ from typing import Self
 
 from levada import Admin
 from levada.client.admin import IsolationLevel
-from levada.client.errors import KafkaError
 from levada.client.options.admin_keys import ADMIN_KEYS
 from levada.client.types import TopicPartition
-from levada.model.errors import ErrorCode
 from levada.spark.options import OptionError
 from levada.spark.source.bounds import LATEST, Bound, check_covers, questions
+from levada.spark.source.committing import NOT_THERE, Committer
 from levada.spark.source.loss import Layout
 from levada.spark.source.offsets import Offsets
 from levada.spark.source.settings import Names, Partitions, Pattern, ReadSettings, Selection
 
-logger = logging.getLogger("levada.spark")
-
-NOT_THERE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 DOUBT_SECONDS = 2.0
 """So long a topic may be missing before it counts as gone: a broker that just came up may not know it yet."""
 DOUBT_PAUSE_SECONDS = 0.2
-COMMIT_TIMEOUT_MS = 2_000
-COMMIT_PAUSE_SECONDS = 30.0
-"""After a commit that failed: the next ones may fail as well, and each would hold up the query."""
 
 
 class Brokers:
@@ -38,8 +30,7 @@ class Brokers:
         self._isolation = (
             IsolationLevel.READ_COMMITTED if settings.is_committed_only else IsolationLevel.READ_UNCOMMITTED
         )
-        self._no_commit_before = 0.0
-        self._has_warned = False
+        self._committer = Committer(self._admin)
 
     def __enter__(self) -> Self:
         return self
@@ -99,22 +90,9 @@ class Brokers:
             )
         return offsets | found | self.offsets(dict.fromkeys(late, LATEST))
 
-    def commit(self, group_id: str, offsets: Offsets) -> bool:
-        """Tell Kafka's tools how far the query is; whether it worked. The checkpoint is the truth, so it need not."""
-        if time.monotonic() < self._no_commit_before:
-            return False
-        try:
-            outcomes = self._admin.alter_group_offsets(group_id, offsets, timeout_ms=COMMIT_TIMEOUT_MS)
-            for error in outcomes.errors.values():
-                if error.code not in NOT_THERE:
-                    raise error
-        except KafkaError as error:
-            if not self._has_warned:
-                logger.warning("group %s: progress is not committed, the query goes on: %s", group_id, error)
-            self._has_warned = True
-            self._no_commit_before = time.monotonic() + COMMIT_PAUSE_SECONDS
-            return False
-        return True
+    def commit(self, group_id: str, offsets: Offsets) -> None:
+        """Tell Kafka's tools how far the query is."""
+        self._committer.commit(group_id, offsets)
 
     def _layout(self, selection: Selection) -> Layout:
         match selection:

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from levada import Consumer
 from levada.client.errors import OffsetOutOfRange
 from levada.client.types import TopicPartition
+from levada.spark.options import API_TIMEOUT, PATIENCE_MS
 from levada.spark.source.bounds import EARLIEST, LATEST
 from levada.spark.source.brokers import Brokers
 from levada.spark.source.loss import report, within_log
@@ -51,7 +52,9 @@ def read_range(wanted: OffsetRange, settings: ReadSettings) -> Iterator[pa.Recor
     schema = ARROW_WITH_HEADERS if settings.includes_headers else ARROW_COLUMNS
     # A consumer of its own for each task: it costs a few ms, and leaves nothing behind that a next task would meet.
     fetch_bytes = min(max(wanted.size * RECORD_BYTES, SMALLEST_FETCH_BYTES), LARGEST_FETCH_BYTES)
-    with Consumer(None, **{FETCH_BYTES: fetch_bytes, **settings.client, **TASK_SETTINGS}) as consumer:
+    with Consumer(
+        None, **{API_TIMEOUT: PATIENCE_MS, FETCH_BYTES: fetch_bytes, **settings.client, **TASK_SETTINGS}
+    ) as consumer:
         consumer.assign([partition])
         consumer.seek(partition, wanted.start)
         left, heard_at = wanted, time.monotonic()

@@ -50,6 +50,7 @@ KNOWN = (
     "failOnDataLoss",
     "includeHeaders",
     "groupIdPrefix",
+    "commitOffsets",
     "kafkaConsumer.pollTimeoutMs",
 )
 
@@ -123,6 +124,7 @@ class StreamSettings:
     group_id: str | None
     """None where one is to be made up."""
     group_id_prefix: str
+    commits_offsets: bool
     max_offsets: int | None
     min_offsets: int | None
     max_trigger_delay_ms: int
@@ -156,6 +158,7 @@ def stream_settings(options: Mapping[str, str]) -> StreamSettings:
         read=read,
         group_id=read.client.get("group.id"),
         group_id_prefix=given.get("groupIdPrefix", DEFAULT_GROUP_PREFIX),
+        commits_offsets=flag(given, "commitOffsets", True),
         max_offsets=max_offsets,
         min_offsets=min_offsets,
         max_trigger_delay_ms=_duration_ms(given, "maxTriggerDelay", DEFAULT_TRIGGER_DELAY_MS),

@@ -44,7 +44,6 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: Offsets | None = None
         """Where a query that takes only what is there now will end."""
         self._latest: Offsets = {}
-        self._committed: Offsets = {}
         self._last_batch_at = -float("inf")
 
     # Offsets
@@ -188,6 +187,5 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._layout
 
     def _commit(self, done: Progress) -> None:
-        news = {each: end for each, end in done.ends.items() if self._committed.get(each) != end}
-        if news and self._brokers.commit(self._group_of(done), news):
-            self._committed = self._committed | news
+        if self._settings.commits_offsets:
+            self._brokers.commit(self._group_of(done), done.ends)

@@ -14,11 +14,11 @@ from levada.storage.cleaning.transactions import PassedTransactions
 from levada.storage.formats import AbortedTransaction
 from levada.storage.log import Log
 from levada.storage.log_config import LogConfig
+from levada.storage.marker_sets import with_torn
 from levada.storage.open_files import OpenFiles
-from levada.storage.segment import MAX_RELATIVE_OFFSET, Segment
+from levada.storage.segment import CLEANED, MAX_RELATIVE_OFFSET, Segment
 from levada.world.disk import Disk
 
-CLEANED = ".cleaned"
 READ_BYTES = 1 << 20
 LEAST_READ_BYTES = 4096
 
@@ -94,6 +94,8 @@ class CleanedGroup:
 
     base_offset: int
     source_bases: tuple[int, ...]
+    next_offset: int
+    """Behind its last record; the base where it has none."""
 
 
 @dataclass(slots=True)
@@ -213,12 +215,15 @@ class Cleaner:
         target.remove()
         target.create()
         target.reset_indexes()
+        if self._disk.exists(sources[0].path(".txnindex")):
+            # Even without an entry: one that lies there without the new ending is the new segment's, not the old one's.
+            target.transactions.create()
         before = len(rules.transactions.kept_aborts)
         for source, following in zip(sources, [*sources[1:], None]):
             upper = source.next_offset if following is None else following.base_offset
             rules.transactions.expect(self._aborted(source.base_offset, upper))
-            for batch in self._batches(source):
-                kept = rules.apply(batch)
+            for batch, is_torn in with_torn(self._batches(source)):
+                kept = rules.apply(batch, is_torn=is_torn)
                 if kept is not None:
                     target.append([kept.data], len(kept.data), batch.last_offset, kept.max_timestamp)
                     self._pause(len(kept.data))
@@ -231,7 +236,7 @@ class Cleaner:
         target.file.set_modified_ms(sources[-1].file.modified_ms())
         target.close()
         self._disk.sync_directory(order.directory)
-        return CleanedGroup(target.base_offset, tuple(source.base_offset for source in sources))
+        return CleanedGroup(target.base_offset, tuple(source.base_offset for source in sources), target.next_offset)
 
     # Reading
 

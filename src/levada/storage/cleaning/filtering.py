@@ -9,6 +9,7 @@ from levada.records import BatchView, Codec, build_batch
 from levada.records.offset_map import OffsetMap
 from levada.records.record import Record
 from levada.storage.cleaning.transactions import PassedTransactions
+from levada.storage.marker_sets import tie_of
 
 
 class LastRecord(NamedTuple):
@@ -53,11 +54,11 @@ class Filter:
     delete_retention_ms: int
     counts: Counts = field(default_factory=Counts)
 
-    def apply(self, batch: BatchView) -> Kept | None:
-        """What takes the batch's place; None where nothing does."""
+    def apply(self, batch: BatchView, *, is_torn: bool = False) -> Kept | None:
+        """What takes the batch's place; None where nothing does, as for a marker of a write that was torn."""
         self.counts.bytes_read += batch.size
-        is_void = self._is_void(batch)
-        is_marker_of_nothing = is_void and batch.is_control
+        is_void = is_torn or self._is_void(batch)
+        is_marker_of_nothing = is_void and batch.is_control and not is_torn
         if is_marker_of_nothing:
             # Readers that have not come to the marker yet get some time for it, as they do for a tombstone.
             is_void = batch.delete_horizon_ms is not None and batch.delete_horizon_ms <= self.now_ms
@@ -68,7 +69,7 @@ class Filter:
         if is_void or not batch.record_count:
             return self._empty(batch) if must_stay else None
         if batch.is_control:
-            return self._with_records(batch, batch.records(), needs_horizon=is_marker_of_nothing)
+            return self._marker(batch, needs_horizon=is_marker_of_nothing)
         return self._sifted(batch, must_stay=must_stay)
 
     def _sifted(self, batch: BatchView, *, must_stay: bool) -> Kept | None:
@@ -85,14 +86,24 @@ class Filter:
         kept = list(compress(batch.records(), sifted.flags))
         return self._with_records(batch, kept, needs_horizon=sifted.has_tombstone)
 
+    def _marker(self, batch: BatchView, *, needs_horizon: bool) -> Kept:
+        """Without what ties it to others: all of them count, and some may be cleaned away before it is."""
+        kept = batch.records()
+        if tie_of(kept[0]) is None:
+            return self._with_records(batch, kept, needs_horizon=needs_horizon)
+        alone = kept[0]._replace(headers=())
+        self.counts.records_kept += 1
+        return self._note(_rebuilt(batch, [alone], self._horizon_ms(batch, needs_horizon=needs_horizon)))
+
     def _with_records(self, batch: BatchView, kept: list[Record], *, needs_horizon: bool) -> Kept:
         self.counts.records_kept += len(kept)
         if len(kept) == batch.record_count and not (needs_horizon and batch.delete_horizon_ms is None):
             return self._note(Kept(_bytes_of(batch), len(kept), batch.max_timestamp))
+        return self._note(_rebuilt(batch, kept, self._horizon_ms(batch, needs_horizon=needs_horizon)))
+
+    def _horizon_ms(self, batch: BatchView, *, needs_horizon: bool) -> int | None:
         horizon_ms = batch.delete_horizon_ms
-        if needs_horizon and horizon_ms is None:
-            horizon_ms = self.now_ms + self.delete_retention_ms
-        return self._note(_rebuilt(batch, kept, horizon_ms))
+        return self.now_ms + self.delete_retention_ms if needs_horizon and horizon_ms is None else horizon_ms
 
     def _is_void(self, batch: BatchView) -> bool:
         if batch.is_control:

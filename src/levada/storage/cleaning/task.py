@@ -56,5 +56,8 @@ def decode_cleaned(data: bytes) -> Cleaned:
         raise Faulty(fields["damage"])
     if "hindrance" in fields:
         raise Hindered(fields["hindrance"])
-    groups = [CleanedGroup(group["base_offset"], tuple(group["source_bases"])) for group in fields["groups"]]
+    groups = [
+        CleanedGroup(group["base_offset"], tuple(group["source_bases"]), group["next_offset"])
+        for group in fields["groups"]
+    ]
     return Cleaned(groups, fields["end_offset"], fields["keys"], Counts(**fields["counts"]))

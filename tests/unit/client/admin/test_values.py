@@ -1,5 +1,6 @@
 """The values that the admin client takes and gives."""
 
+import asyncio
 import hashlib
 import hmac
 
@@ -8,6 +9,9 @@ import pytest
 import levada.client.admin
 from levada.client.admin import (
     AclOperation,
+    Admin,
+    ConfigKind,
+    ConfigResource,
     ConfigSource,
     GroupState,
     Outcomes,
@@ -73,3 +77,21 @@ def test_a_password_is_salted_as_rfc_5802_has_it(mechanism: ScramMechanism) -> N
 
 def test_a_password_is_not_printed() -> None:
     assert "secret" not in repr(ScramUpsertion("alice", "secret"))
+
+
+def test_a_kind_of_configuration_may_be_a_number_if_there_is_one_of_that_number() -> None:
+    assert str(ConfigResource(2, "t")) == "topic 't'"  # type: ignore[arg-type]
+    assert str(ConfigResource(99, "t")) == "unknown 't'"  # type: ignore[arg-type]
+    assert ConfigResource(2, "t") == ConfigResource(ConfigKind.TOPIC, "t")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("call", ["describe_configs", "incremental_alter_configs", "alter_configs"])
+def test_a_kind_of_configuration_that_there_is_not_is_refused(call: str) -> None:
+    strange = ConfigResource(99, "t")  # type: ignore[arg-type]
+
+    async def scenario() -> None:
+        async with Admin("localhost:1") as admin:
+            await getattr(admin, call)({strange: {}})
+
+    with pytest.raises(TypeError, match="ConfigResource"):
+        asyncio.run(scenario())

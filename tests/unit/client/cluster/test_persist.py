@@ -74,7 +74,7 @@ def test_no_time_is_an_error_at_once() -> None:
     async def hang() -> None:
         await asyncio.Event().wait()
 
-    with pytest.raises(TimedOut, match="within 0 ms"):
+    with pytest.raises(TimedOut, match="it was not done: a timeout of 0 leaves no time to ask a broker"):
         persist(hang, 0)
 
 
@@ -91,7 +91,10 @@ def test_a_cluster_that_nobody_reaches_says_whom_it_tried() -> None:
         finally:
             await cluster.close()
 
-    with pytest.raises(TimedOut, match=r"topic t did not become known within 300 ms .*localhost:1\b"):
+    with pytest.raises(
+        TimedOut,
+        match=r"no Kafka broker has answered in 0\.\d s \(max\.block\.ms\): localhost:1 refused the connection",
+    ):
         asyncio.run(main())
 
 

@@ -1,28 +1,14 @@
-"""Records that are lent to another thread, and what counts as consumed when they come back."""
+"""Records that are lent out, and what counts as consumed when they come back."""
 
 import threading
 
-import pytest
-
 from levada.client.consumer.fetched import Backlog, Reading
-from levada.client.consumer.loan import LOAN_MS, Loan
+from levada.client.consumer.loan import Loan
 from levada.client.consumer.subscription import PartitionState, Position
 from levada.client.types import TopicPartition
 from levada.records import ConsumerRecord, build_batch
 
-LIMIT = 3
-
-
-class Clock:
-    now_ms = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now_ms
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
+LIMIT = 10_000
 
 
 def backlog(*counts: int) -> Backlog:
@@ -38,8 +24,8 @@ def backlog(*counts: int) -> Backlog:
     return made
 
 
-def lent(mine: Backlog, clock: Clock) -> Loan:
-    loan = mine.lend(LIMIT, clock)
+def lent(mine: Backlog, limit: int = LIMIT) -> Loan:
+    loan = mine.lend(limit, Reading())
     assert loan is not None
     return loan
 
@@ -48,11 +34,11 @@ def offsets(records: list[ConsumerRecord]) -> list[int]:
     return [record.offset for record in records]
 
 
-def test_what_is_taken_counts_once_the_loan_has_ended(clock: Clock) -> None:
+def test_what_is_taken_counts_once_the_loan_has_ended() -> None:
     mine = backlog(10)
     assert offsets(mine.take(2, Reading())) == [0, 1]
-    loan = lent(mine, clock)
-    assert offsets(loan.take(None)) == [2, 3, 4]
+    loan = lent(mine)
+    assert offsets(loan.take(3)) == [2, 3, 4]
     assert offsets(loan.take(2)) == [5, 6]
     assert mine.position.offset == 2
     mine.take_back(loan.end())
@@ -61,17 +47,30 @@ def test_what_is_taken_counts_once_the_loan_has_ended(clock: Clock) -> None:
     assert offsets(mine.take(10, Reading())) == [7, 8, 9]
 
 
-def test_nothing_is_lent_that_is_not_decoded(clock: Clock) -> None:
-    mine = backlog(2)
-    assert mine.lend(LIMIT, clock) is None
-    mine.take(2, Reading())
-    assert mine.lend(LIMIT, clock) is None
+def test_what_is_lent_is_decoded_for_it_and_counts_only_as_far_as_it_is_taken() -> None:
+    mine = backlog(2, 3)
+    loan = lent(mine)
+    assert [next(iter(loan)).offset for _ in range(3)] == [0, 1, 2]
+    assert mine.position.offset == 0
+    mine.take_back(loan.end())
+    assert mine.position == Position(3, 7)
+    assert list(loan) == []
+    assert offsets(mine.take(10, Reading())) == [3, 4]
+    assert mine.lend(LIMIT, Reading()) is None
 
 
-def test_a_loan_that_was_taken_whole_ends_its_batches(clock: Clock) -> None:
+def test_not_more_is_lent_than_was_asked_for() -> None:
+    mine = backlog(10)
+    loan = lent(mine, 4)
+    assert offsets(list(loan)) == [0, 1, 2, 3]
+    mine.take_back(loan.end())
+    assert offsets(list(lent(mine, 4))) == [4, 5, 6, 7]
+
+
+def test_a_loan_that_was_taken_whole_ends_its_batches() -> None:
     mine = backlog(2, 3, 1)
     mine.take(1, Reading())
-    loan = lent(mine, clock)
+    loan = lent(mine)
     assert offsets(loan.take(100)) == [1, 2, 3, 4, 5]
     assert loan.take(100) == []
     mine.take_back(loan.end())
@@ -79,46 +78,44 @@ def test_a_loan_that_was_taken_whole_ends_its_batches(clock: Clock) -> None:
     assert mine.is_empty
 
 
-def test_a_loan_ends_with_its_time_or_when_it_is_called_back(clock: Clock) -> None:
+def test_a_loan_that_has_ended_gives_nothing_more() -> None:
     mine = backlog(10)
     mine.take(1, Reading())
-    loan = lent(mine, clock)
-    clock.now_ms += LOAN_MS - 1
+    loan = lent(mine)
     assert offsets(loan.take(1)) == [1]
-    clock.now_ms += 1
-    assert loan.take(1) == []
     mine.take_back(loan.end())
-    loan = lent(mine, clock)
-    assert loan.end() == 0
     assert loan.take(1) == []
+    loan = lent(mine)
+    assert loan.end() == 0
+    assert list(loan) == []
     mine.take_back(0)
     assert mine.position.offset == 2
 
 
-def test_a_number_of_records_that_makes_no_sense_is_left_to_the_loop(clock: Clock) -> None:
+def test_a_number_of_records_that_makes_no_sense_is_left_to_the_loop() -> None:
     mine = backlog(10)
     mine.take(1, Reading())
-    loan = lent(mine, clock)
+    loan = lent(mine)
     assert loan.take(0) == []
     assert loan.take(-1) == []
     assert loan.end() == 0
 
 
-def test_what_was_lent_before_a_seek_moves_nothing(clock: Clock) -> None:
+def test_what_was_lent_before_a_seek_moves_nothing() -> None:
     mine = backlog(10)
     mine.take(1, Reading())
-    loan = lent(mine, clock)
+    loan = lent(mine)
     loan.take(4)
     mine.state.position = Position(0)
     mine.take_back(loan.end())
     assert mine.state.position == Position(0)
 
 
-def test_a_loan_that_ends_while_another_thread_takes_loses_no_count(clock: Clock) -> None:
+def test_a_loan_that_ends_while_another_thread_takes_loses_no_count() -> None:
     for _ in range(20):
         mine = backlog(2_000)
         mine.take(1, Reading())
-        loan = lent(mine, clock)
+        loan = lent(mine)
         taken: list[int] = []
         begun = threading.Event()
 

@@ -137,10 +137,15 @@ class FakeCluster:
         self.refreshes = 0
         self.heard: list[tuple[str, int, int, int]] = []
         self.one_node = FakeNode()
-        views = [PartitionView(index, LEADER, 0, [LEADER], [LEADER], []) for index in range(partitions)]
+        self._partitions = partitions
+        self.led_by(LEADER)
+
+    def led_by(self, leader: int) -> None:
+        """From now on this broker leads all partitions; the same node answers for it."""
+        views = [PartitionView(index, leader, 0, [leader], [leader], []) for index in range(self._partitions)]
         self.topic_view = TopicView(TOPIC, TOPIC_ID, False, views, 0)
-        brokers = {LEADER: BrokerView(LEADER, Address("localhost", 1), None)}
-        self.view = ClusterView("c", LEADER, brokers, {TOPIC: self.topic_view})
+        brokers = {leader: BrokerView(leader, Address("localhost", 1), None)}
+        self.view = ClusterView("c", leader, brokers, {TOPIC: self.topic_view})
 
     def node(self, node_id: int) -> FakeNode:
         return self.one_node

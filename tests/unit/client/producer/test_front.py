@@ -83,8 +83,30 @@ def test_other_buffers_and_callbacks_go_the_same_way(twin: Any) -> None:
     stage.lanes[0].open.succeed(100, -1)
     assert told == [103]
     assert handles[1].result().offset == 102
-    with pytest.raises(TypeError):
-        stage.front.send("t", "text")
+    assert not stage.longer
+
+
+@TWINS
+@pytest.mark.parametrize(
+    ("topic", "details"),
+    [
+        ("t", {"value": "text"}),
+        ("t", {"value": 5}),
+        ("t", {"key": "text"}),
+        ([], {}),
+        (None, {}),
+        ("t", {"timestamp_ms": 1.5}),
+        ("t", {"timestamp_ms": 2**63}),
+        ("t", {"on_delivery": 5}),
+    ],
+)
+def test_what_is_of_the_wrong_kind_takes_the_longer_way_where_it_is_told(
+    twin: Any, topic: Any, details: dict[str, Any]
+) -> None:
+    stage = Stage(twin)
+    stage.front.send(topic, **details)
+    assert len(stage.longer) == 1
+    assert [lane.open and lane.open.count for lane in stage.lanes] == [1, 1, 1]
 
 
 @TWINS

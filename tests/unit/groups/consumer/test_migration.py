@@ -221,6 +221,23 @@ def test_it_takes_it_back_while_others_wait_for_what_it_had(coordinator: Coordin
     assert joined.generation_id == group.generation == 3
 
 
+def test_a_group_brought_over_before_its_rebalance_is_over_assigns_what_that_was_to_assign(
+    coordinator: Coordinator,
+) -> None:
+    coordinator.beat("m", 0, "a")
+    joined = join(coordinator, "", "a", instance="one")
+    assert coordinator.assigned(coordinator.beat("m", 2)) == {"a": [0, 1]}
+    coordinator.beat("m", 3, owned={"a": [0, 1]})
+    joined = join(coordinator, joined.member_id, "a", instance="one")
+    coordinator.beat("m", -1)
+    (group,) = coordinator.downgrades
+    assert assigned(group.members[joined.member_id].assignment) == {"a": [2, 3]}
+    coordinator.topic("a", 5)
+    # Its subscription is its predecessor's, so that alone is no reason to assign.
+    brought = coordinator.beat("n", 0, "a", instance_id="one")
+    assert coordinator.assigned(brought) == {"a": [0, 1, 2, 3, 4]}
+
+
 def test_it_takes_it_back_though_it_wants_something_else(coordinator: Coordinator) -> None:
     coordinator.topic("b", 1)
     coordinator.beat("m", 0, "a", instance_id="one")

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from levada.groups.consumer.refusals import group_not_found
 from levada.model.errors import ErrorCode
 from tests.unit.groups.consumer.harness import GROUP, Coordinator
 
@@ -85,3 +86,9 @@ def test_a_group_nobody_has_made_is_not_found(coordinator: Coordinator) -> None:
 
 def test_a_group_without_a_name_cannot_be_described(coordinator: Coordinator) -> None:
     assert coordinator.groups.describe("", coordinator.now_ms).error_code == ErrorCode.INVALID_GROUP_ID
+
+
+def test_what_a_client_sent_is_quoted_in_part_if_it_is_long() -> None:
+    text = group_not_found("g" * 32_767).text
+    assert text is not None
+    assert len(text) < 2_000

@@ -1,0 +1,47 @@
+"""Tells a group's offsets to Kafka's tools; the checkpoint is the truth, so that a query goes on where this fails."""
+
+import logging
+import time
+
+from levada import Admin
+from levada.client.errors import Disconnected, KafkaError, TimedOut
+from levada.model.errors import ErrorCode
+from levada.spark.source.offsets import Offsets
+
+logger = logging.getLogger("levada.spark")
+
+NOT_THERE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+TIMEOUT_MS = 2_000
+PAUSE_SECONDS = 30.0
+"""After a commit that failed: the next ones may fail as well, and each would hold up the query."""
+ALL = ""
+"""No group has this name."""
+
+
+class Committer:
+    def __init__(self, admin: Admin) -> None:
+        self._admin = admin
+        self._committed: dict[str, Offsets] = {}
+        self._not_before: dict[str, float] = {}
+        self._warned: set[str] = set()
+
+    def commit(self, group_id: str, offsets: Offsets) -> None:
+        """What is new of these; what could not be told is told with the next."""
+        known = self._committed.get(group_id, {})
+        news = {partition: offset for partition, offset in offsets.items() if known.get(partition) != offset}
+        if not news or time.monotonic() < max(self._not_before.get(group_id, 0.0), self._not_before.get(ALL, 0.0)):
+            return
+        try:
+            outcomes = self._admin.alter_group_offsets(group_id, news, timeout_ms=TIMEOUT_MS)
+            for error in outcomes.errors.values():
+                if error.code not in NOT_THERE:
+                    raise error
+        except KafkaError as error:
+            if group_id not in self._warned:
+                logger.warning("group %s: progress is not committed, the query goes on: %s", group_id, error)
+            self._warned.add(group_id)
+            # What is wrong with one group keeps no other back; brokers that do not answer do.
+            paused = ALL if isinstance(error, Disconnected | TimedOut) else group_id
+            self._not_before[paused] = time.monotonic() + PAUSE_SECONDS
+            return
+        self._committed[group_id] = known | news
