@@ -19,17 +19,40 @@ HEADER_OVERHEAD = 10
 
 
 LARGEST_BATCH = 1_000_000
-"""What a batch may grow to while its lane is behind: any broker takes that, unless a topic is set to less."""
+"""What a batch may grow to: any broker takes that, unless a topic is set to less."""
+
+
+class BatchSizes:
+    """What a new batch may take, unless `batch.size` is given: as much as records fill before `linger.ms` is over.
+
+    At low rates that is `batch.size`. A batch that is full before its time doubles it; one that was not half full at
+    its end halves it. So a record waits no longer than `linger.ms` says, and a fast producer sends few large requests.
+    """
+
+    def __init__(self, smallest: int, largest: int) -> None:
+        sizes = [smallest]
+        while 2 * sizes[-1] < largest:
+            sizes.append(2 * sizes[-1])
+        self.all = tuple(sizes) if largest <= smallest else (*sizes, largest)
+        self._usual = 0
+
+    def note(self, batch: Batch, *, is_full: bool) -> None:
+        """A batch is closed: because it was full, or for another reason."""
+        if is_full:
+            self._usual = min(self._usual + 1, len(self.all) - 1)
+        elif batch.writer.size < batch.reserved // 2:
+            self._usual = max(self._usual - 1, 0)
+
+    def within(self, most: int) -> int:
+        """The usual size, or the largest of the others that is within a bound; the smallest at least."""
+        return next((size for size in self.all[self._usual : 0 : -1] if size <= most), self.all[0])
 
 
 class SpareMemory:
     """Memory of batches that are done, for others of their size; only the usual sizes come again."""
 
-    def __init__(self, smallest: int, largest: int) -> None:
-        self._by_size: dict[int, list[bytearray]] = {largest: []}
-        while smallest < largest:
-            self._by_size[smallest] = []
-            smallest *= 2
+    def __init__(self, sizes: Iterable[int]) -> None:
+        self._by_size: dict[int, list[bytearray]] = {size: [] for size in sizes}
         self._bytes = 0
 
     def keep(self, memory: bytearray, size: int) -> None:
@@ -77,14 +100,14 @@ class Accumulator:
         """Tells the loop that there is something to do; called without the lock."""
         self._max_request_size: int = options["max.request.size"]
         most = min(self._max_request_size, self.memory)
-        self._batch_size: int = max(1, min(options["batch.size"], most))
+        batch_size: int = max(1, min(options["batch.size"], most))
         self._max_waiting_records = options.limits.get(MAX_WAITING_RECORDS)
         self._max_batch_records = options.limits.get(MAX_BATCH_RECORDS)
         self.counts_records = self._max_waiting_records is not None or self._max_batch_records is not None
         """Whether not only bytes count, so that each record must be looked at before it is put into a batch."""
-        is_fixed = "batch.size" in options.given or self._batch_size >= LARGEST_BATCH
-        self._largest_batch = self._batch_size if is_fixed else min(LARGEST_BATCH, most)
-        self._spare = SpareMemory(self._batch_size, self._largest_batch)
+        is_fixed = "batch.size" in options.given or batch_size >= LARGEST_BATCH
+        self._sizes = BatchSizes(batch_size, batch_size if is_fixed else min(LARGEST_BATCH, most))
+        self._spare = SpareMemory(self._sizes.all)
 
     def append_open(
         self,
@@ -166,8 +189,7 @@ class Accumulator:
         if size > self.memory:
             raise RecordTooLarge(f"a record of {size} bytes, where buffer.memory is {self.memory}")
         self.close(lane, is_full=True)
-        lane.batch_size = self._size_for(lane)
-        reserved = max(size, lane.batch_size)
+        reserved = max(size, self._size_for(lane))
         if reserved > self.free or self._has_too_many_records():
             # Nothing can wait for company any more: only what is sent gives memory back.
             self._close_all()
@@ -193,16 +215,9 @@ class Accumulator:
         return limit is not None and sum(batch.count for batch in self.incomplete) >= limit
 
     def _size_for(self, lane: Lane) -> int:
-        """What a new batch may grow to, unless configuration says it: more where records come faster than they go.
-
-        Many lanes that are behind must not take the memory from each other.
-        """
-        if not lane.queue and not lane.unresolved:
-            return self._batch_size
+        """What a new batch may grow to: lanes that are filled at once must not take the memory from each other."""
         share = self.memory // (4 * (len(self._lingering) + len(self.ready) + 1))
-        most = min(share, lane.largest_batch)
-        larger = min(2 * lane.batch_size, self._largest_batch) if lane.is_behind else lane.batch_size
-        return next((size for size in (larger, lane.batch_size) if self._batch_size <= size <= most), self._batch_size)
+        return self._sizes.within(min(share, lane.largest_batch))
 
     def undo(self, lane: Lane, batch: Batch) -> None:
         """Nothing came of a batch: what was to be its first record cannot be encoded."""
@@ -315,7 +330,7 @@ class Accumulator:
         batch = lane.open
         if batch is None:
             return False
-        lane.is_behind = is_full and bool(lane.queue or lane.unresolved)
+        self._sizes.note(batch, is_full=is_full)
         lane.open = None
         # Who looked at the lane a moment ago may still have it in hand.
         batch.writer.stop()

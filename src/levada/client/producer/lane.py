@@ -24,9 +24,7 @@ class Lane:
     __slots__ = (
         "acquainted_at_ms",
         "acquainted_with",
-        "batch_size",
         "in_doubt",
-        "is_behind",
         "is_muted",
         "largest_batch",
         "last_acknowledged",
@@ -48,12 +46,8 @@ class Lane:
         self.partition = partition
         self.open: Batch | None = None
         self.queue: deque[Batch] = deque()
-        self.batch_size = 0
-        """Of the batch that was begun last."""
         self.largest_batch = sys.maxsize
         """What its topic is known to take."""
-        self.is_behind = False
-        """Whether the last batch was full before those ahead of it had an outcome."""
         self.used_at_ms = 0.0
         """When its last batch was begun."""
         self.queued_bytes = 0

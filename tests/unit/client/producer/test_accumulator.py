@@ -109,3 +109,59 @@ def test_what_was_begun_long_ago_is_expired() -> None:
     assert [batch.lane.partition for batch in expired] == [0]
     assert next_ms == 1_010
     assert bench.accumulator.expired(999) == ([], 1_000)
+
+
+def sizes(bench: Bench) -> list[int]:
+    """What each batch may take, oldest first."""
+    return [batch.reserved for batch in bench.accumulator.incomplete]
+
+
+def test_batches_that_fill_before_their_time_grow_to_a_megabyte() -> None:
+    bench = Bench()
+    while len(bench.accumulator.incomplete) < 10:
+        assert bench.put(bytes(1_000)) is not None
+    grown = [16_384 << step for step in range(6)]
+    assert sizes(bench) == [*grown, *[1_000_000] * 4]
+
+
+def test_batches_that_are_not_half_full_at_their_end_become_small_again() -> None:
+    bench = Bench(linger_ms=5)
+    while len(bench.accumulator.incomplete) < 3:
+        bench.put(bytes(1_000))
+    for _ in range(4):
+        bench.clock.ms += 5
+        assert bench.accumulator.close_due(bench.clock.ms) is None
+        bench.put()
+    assert sizes(bench) == [16_384, 32_768, 65_536, 32_768, 16_384, 16_384, 16_384]
+
+
+def test_records_that_come_slowly_are_sent_as_before() -> None:
+    bench = Bench(linger_ms=5)
+    for _ in range(20):
+        for _ in range(10):
+            bench.put(bytes(1_000))
+        bench.clock.ms += 5
+        bench.accumulator.close_due(bench.clock.ms)
+    assert set(sizes(bench)) == {16_384}
+
+
+@pytest.mark.parametrize("size", [16_384, 100_000])
+def test_a_batch_size_that_is_given_stays(size: int) -> None:
+    bench = Bench(batch_size=size)
+    while len(bench.accumulator.incomplete) < 10:
+        assert bench.put(bytes(1_000)) is not None
+    assert set(sizes(bench)) == {size}
+
+
+def test_lanes_that_grow_leave_memory_to_the_others() -> None:
+    bench = Bench(partitions=20, buffer_memory=2_000_000)
+    for number in range(20 * 30):
+        assert bench.put(bytes(1_000), partition=number % 20) is not None, f"no memory left after {number} records"
+
+
+def test_a_lane_does_not_grow_beyond_what_its_topic_takes() -> None:
+    bench = Bench()
+    bench.lane.largest_batch = 50_000
+    while len(bench.accumulator.incomplete) < 5:
+        bench.put(bytes(1_000))
+    assert sizes(bench) == [16_384, *[32_768] * 4]
