@@ -22,6 +22,6 @@ setup(
             extra_compile_args=["-O3"],
             optional=True,
         )
-        for package, name in (("broker", "_stencils"), ("client.producer", "_front"))
+        for package, name in (("broker", "_request_templates"), ("client.producer", "_front"))
     ]
 )

@@ -56,14 +56,14 @@ def opened(
 def append(log: Log, *values: bytes, now_ms: int = T0, leader_epoch: int = 0, **settings: Any) -> Appended:
     one = batch(*values, **settings)
     appended = log.append(one, leader_epoch=leader_epoch, origin=Origin.CLIENT, now_ms=now_ms)
-    log.raise_high_watermark(log.end_offset)
+    log.set_high_watermark(log.end_offset)
     return appended
 
 
 def end_transaction(log: Log, producer_id: int, *, commit: bool, epoch: int = 0) -> Appended:
     ended = marker(producer_id, commit=commit, epoch=epoch)
     appended = log.append(ended, leader_epoch=0, origin=Origin.COORDINATOR, now_ms=T0)
-    log.raise_high_watermark(log.end_offset)
+    log.set_high_watermark(log.end_offset)
     return appended
 
 

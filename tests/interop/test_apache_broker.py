@@ -483,7 +483,7 @@ def append(log: Log, chance: random.Random) -> dict[int, Record]:
         placed = log.append(BatchView(data), leader_epoch=log.epochs.latest, origin=Origin.CLIENT, now_ms=now_ms())
         for offset, record in enumerate(records, placed.base_offset):
             appended[offset] = record._replace(offset=offset)
-    log.raise_high_watermark(log.end_offset)
+    log.set_high_watermark(log.end_offset)
     return appended
 
 

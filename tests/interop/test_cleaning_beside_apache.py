@@ -103,7 +103,7 @@ def opened(directory: Path) -> tuple[Log, OpenFiles]:
     files = OpenFiles(RealDisk())
     log, cuts = open_log(RealDisk(), str(directory), CONFIG, now_ms=time.time_ns() // 1_000_000, files=files)
     assert cuts == []
-    log.raise_high_watermark(log.end_offset)
+    log.set_high_watermark(log.end_offset)
     return log, files
 
 

@@ -62,7 +62,7 @@ class Replay:
         if step["op"] == "roll":
             log.roll(step["arg"], self.case["clockStart"])
         elif step["op"] == "updateHighWatermark":
-            log.raise_high_watermark(step["offset"])
+            log.set_high_watermark(step["offset"])
         elif step["op"] == "appendAsLeader":
             log.append(
                 BatchView(base64.b64decode(step["recordsIn"])),

@@ -78,7 +78,7 @@ class Replay:
         if operation == "appendAsLeader":
             self.append(number, step)
         elif operation == "updateHighWatermark":
-            self.log.raise_high_watermark(step["offset"])
+            self.log.set_high_watermark(step["offset"])
         elif operation == "assignEpochStartOffset":
             self.log.epochs.assign(step["arg"], self.log.end_offset)
         elif operation == "truncateTo":
@@ -265,7 +265,7 @@ def test_broken_logs_recover_to_what_apache_recovered_them_to(tmp_path: Path, st
     )
     assert bool(cuts) == (state in ("torn", "corrupt"))
     expected = load(GOLDEN / "d-restart" / "recovered.json")[state]
-    log.raise_high_watermark(expected["highWatermark"])
+    log.set_high_watermark(expected["highWatermark"])
     check_lookups(log, expected)
     log.close()
     assert_same_files(tmp_path / "log", source if was_clean else expected_directory("d-restart", f"{state}-recovered"))

@@ -209,7 +209,7 @@ class KilledCompactedLog:
         lag = self.chance.choice((0, 0, 0, 1, 3))
         ends = [one.next_offset for one in self.model.batches if one.next_offset >= self.log.high_watermark]
         if len(ends) > lag:
-            self.log.raise_high_watermark(ends[-1 - lag])
+            self.log.set_high_watermark(ends[-1 - lag])
 
     def wait(self) -> None:
         self.now_ms += self.chance.choice((500, 2_500))

@@ -7,8 +7,8 @@ from levada.model.hashes import uuid_to_text
 from levada.node.directories import Found, superseded
 from levada.storage.checkpoint import write_atomically
 from levada.storage.copying import copy_files
-from levada.storage.handing_over import MOVED_FILE, names_to_copy, state_to_hand_over, write_end
 from levada.storage.log_directory import LogDirectory
+from levada.storage.move_tail import MOVED_FILE, names_to_copy, state_to_hand_over, write_end
 from tests.logs import killed
 from tests.property.compacted_log import CONFIG, KilledCompactedLog, until_death
 

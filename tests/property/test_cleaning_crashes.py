@@ -48,7 +48,7 @@ class Machine:
         self.disk: Disk = self.sim.world(HOST).disk
         self.files = OpenFiles(self.disk)
         self.log, self.cuts = open_log(self.disk, DIRECTORY, CONFIG, now_ms=T0, state=state, files=self.files)
-        self.log.raise_high_watermark(self.log.end_offset)
+        self.log.set_high_watermark(self.log.end_offset)
 
     def _append(self) -> None:
         rows = [
@@ -57,7 +57,7 @@ class Machine:
         ]
         batch = BatchView(build_batch(rows))
         self.log.append(batch, leader_epoch=0, origin=Origin.CLIENT, now_ms=T0)
-        self.log.raise_high_watermark(self.log.end_offset)
+        self.log.set_high_watermark(self.log.end_offset)
 
     def leave_files_of_another_pass(self) -> None:
         """As one does that failed, or whose worker has outlived its broker."""

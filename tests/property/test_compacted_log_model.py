@@ -43,7 +43,7 @@ def test_a_power_cut_behind_the_end_of_an_interrupted_swap_brings_no_old_segment
                 machine.write()
             machine.end_all()
             machine.log.roll(machine.log.end_offset, machine.now_ms)
-            machine.log.raise_high_watermark(machine.log.end_offset)
+            machine.log.set_high_watermark(machine.log.end_offset)
             machine.cleaning = machine.cleaning_of(ALL_KEYS)
             while next(machine.cleaning, "over") != "over" and not (writes == 2 and machine.is_announced):
                 pass
@@ -65,7 +65,7 @@ def test_what_was_written_after_retention_is_on_the_device_when_the_log_is_close
             machine.write()
         machine.log.roll(machine.log.end_offset, machine.now_ms)
         machine.stop_and_start()
-        machine.log.raise_high_watermark(machine.log.end_offset)
+        machine.log.set_high_watermark(machine.log.end_offset)
         machine.log.raise_start(machine.log.end_offset)
         machine.note_start()
         machine.retain()

@@ -201,7 +201,7 @@ def open_logs(directory: Path, reports: Reports) -> list[Log]:
             reports.said.append(str(error))
             return []
         report_cuts(cuts)
-        log.raise_high_watermark(log.end_offset)
+        log.set_high_watermark(log.end_offset)
         opened.append(log)
     return opened
 

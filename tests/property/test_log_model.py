@@ -108,7 +108,7 @@ class KilledLog(RuleBasedStateMachine):
     def _open(self, state: LogState) -> None:
         self._disk = self.sim.world(HOST).disk
         self.log, self.cuts = open_log(self._disk, self.directory, CONFIG, now_ms=self.now_ms, state=state)
-        self.log.raise_high_watermark(self.log.end_offset)
+        self.log.set_high_watermark(self.log.end_offset)
 
     @rule(
         sizes=st.lists(st.sampled_from((0, 5, 60, 200)), min_size=1, max_size=3),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from levada.client.cluster import Cluster
-from levada.client.consumer import classic_membership, fetched, next_membership
+from levada.client.consumer import classic_membership, fetched, kip848_membership
 from levada.client.consumer.subscription import Subscriptions
 from levada.client.errors import Disconnected, KafkaError, TimedOut
 from levada.client.producer.accumulator import Accumulator
@@ -58,10 +58,10 @@ def complaint(seeds: range = range(10)) -> str:
 def test_a_producer_that_renumbers_after_a_lost_answer_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     can_retry = Outcomes._can_retry
 
-    def renumber(self: Outcomes, lane: Any, batch: Any, error: KafkaError) -> bool:
+    def renumber(self: Outcomes, queue: Any, batch: Any, error: KafkaError) -> bool:
         if isinstance(error, Disconnected | TimedOut) and not self._is_transactional:
-            lane.needs_new_epoch = True
-        return can_retry(self, lane, batch, error)
+            queue.needs_new_epoch = True
+        return can_retry(self, queue, batch, error)
 
     monkeypatch.setattr(Outcomes, "_can_retry", renumber)
     told = complaint(range(1, 11))
@@ -85,7 +85,7 @@ def test_a_consumer_that_commits_what_it_has_not_handed_out_is_caught(monkeypatc
     assert "and nobody has read" in complaint()
 
 
-@pytest.mark.parametrize("module", [classic_membership, next_membership])
+@pytest.mark.parametrize("module", [classic_membership, kip848_membership])
 def test_a_member_that_keeps_what_it_must_give_up_is_caught(
     monkeypatch: pytest.MonkeyPatch, module: ModuleType
 ) -> None:

@@ -8,11 +8,11 @@ from struct import Struct as Packed
 from typing import Any
 
 from levada.broker.broker import Broker
-from levada.broker.familiar import FamiliarRequests
-from levada.broker.familiar_fetch import FamiliarFetch
-from levada.broker.familiar_produce import FamiliarProduce
+from levada.broker.fast_path import FastPath
+from levada.broker.fetch_fast_path import FetchFastPath
 from levada.broker.large_requests import LargeRequests, encode_in_slices
 from levada.broker.metrics import BrokerMetrics
+from levada.broker.produce_fast_path import ProduceFastPath
 from levada.broker.route import Request, Route
 from levada.model.errors import ErrorCode, KafkaError
 from levada.model.metrics import Registry
@@ -25,8 +25,8 @@ from levada.protocol.errors import TooManyElements
 from levada.protocol.headers import RequestHeader, decode_request_header, response_has_tags, skip_tags
 from levada.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 
-FAMILIAR: dict[int, type[FamiliarFetch] | type[FamiliarProduce]] = {
-    kind.api: kind for kind in (FamiliarFetch, FamiliarProduce)
+FAST_PATHS: dict[int, type[FetchFastPath] | type[ProduceFastPath]] = {
+    kind.api: kind for kind in (FetchFastPath, ProduceFastPath)
 }
 
 _VERSIONED_KEY = Packed(">hh")
@@ -34,7 +34,7 @@ _response_header = Packed(">i").pack
 
 
 @dataclass(slots=True)
-class Lane:
+class VersionCodec:
     """All that a request of one API in one version takes, looked up once."""
 
     version: int
@@ -44,7 +44,7 @@ class Lane:
     header_end: bytes
     """What follows the correlation id in the response's header."""
     handle: Callable[[Any, Request], Any]
-    familiar: FamiliarRequests[Any] | None
+    fast_path: FastPath[Any] | None
 
 
 class Dispatcher:
@@ -54,58 +54,58 @@ class Dispatcher:
         self._api_metrics = (metrics or BrokerMetrics(Registry(), broker.clock.monotonic_ms())).apis
         self._perf_ns = broker.clock.perf_ns
         self._large = LargeRequests(self._api_metrics, self._perf_ns)
-        self._lanes: dict[tuple[int, int], Lane] = {}
-        self._familiar: dict[bytes, FamiliarRequests[Any]] = {}
+        self._codecs: dict[tuple[int, int], VersionCodec] = {}
+        self._fast_paths: dict[bytes, FastPath[Any]] = {}
         """By the first four bytes of a frame: the API's key and its version."""
 
     def warm(self, api_keys: Iterable[ApiKey]) -> None:
         """Compile the codecs of the newest versions before the first client pays for it."""
         for api_key in api_keys:
-            self._open_lane(self._routes[api_key], self._routes[api_key].versions[-1])
+            self._open_codec(self._routes[api_key], self._routes[api_key].versions[-1])
 
     def __call__(self, frame: memoryview, connection: ServerConnection) -> "Reply | asyncio.Future[Reply]":
         started_ns = self._perf_ns()
-        familiar = self._familiar.get(frame[:4].tobytes())
+        fast_path = self._fast_paths.get(frame[:4].tobytes())
         refusal: KafkaError | None = None
-        if familiar is not None:
+        if fast_path is not None:
             try:
-                reply = familiar.answer(frame, started_ns)
+                reply = fast_path.answer(frame, started_ns)
                 if reply is not None:
                     return reply
             except KafkaError as error:
                 refusal = error
         try:
             header = decode_request_header(frame)
-            lane = self._lanes.get((header.api_key, header.api_version))
-            if lane is None:
+            codec = self._codecs.get((header.api_key, header.api_version))
+            if codec is None:
                 route = self._routes.get(header.api_key)
                 if route is None or header.api_version not in route.versions:
                     return _unsupported(header, route)
-                lane = self._open_lane(route, header.api_version)
+                codec = self._open_codec(route, header.api_version)
             position = header.body
-            if lane.has_tags:
+            if codec.has_tags:
                 position = position + 1 if frame[position] == 0 else skip_tags(frame, position)
             # Bytes after the message are ignored, as Apache does: librdkafka sends some after a MetadataRequest.
-            message, _ = lane.decode(frame, position, len(frame))
+            message, _ = codec.decode(frame, position, len(frame))
         except TooManyElements:
             return self._answer_large(header, frame, position, connection, started_ns)
         except BAD_BYTES as error:
             raise CloseConnection(reason_of(error)) from error
         request = Request(header.api_version, header.client_id, connection.peer, self._broker, self._routes)
         if refusal is not None:
-            assert familiar is not None
-            handled = familiar.refuse(message, request, refusal)
+            assert fast_path is not None
+            handled = fast_path.refuse(message, request, refusal)
         else:
-            if lane.familiar is not None:
-                lane.familiar.learn(frame, header.client_id, message)
-            handled = lane.handle(message, request)
+            if codec.fast_path is not None:
+                codec.fast_path.learn(frame, header.client_id, message)
+            handled = codec.handle(message, request)
         # A message is never awaitable, and `isawaitable` costs as much as all our counting.
         if not isinstance(handled, Message) and inspect.isawaitable(handled):
-            later = asyncio.ensure_future(self._reply_later(lane, header, request, handled, len(frame), started_ns))
+            later = asyncio.ensure_future(self._reply_later(codec, header, request, handled, len(frame), started_ns))
             return connection.hold_for(later) if request.is_held else later
-        reply = None if handled is None else _reply(lane, header, handled)
+        reply = None if handled is None else _reply(codec, header, handled)
         duration_ns = self._perf_ns() - started_ns
-        self._api_metrics[header.api_key].record(lane.version, len(frame), duration_ns, handled)
+        self._api_metrics[header.api_key].record(codec.version, len(frame), duration_ns, handled)
         return reply
 
     def _answer_large(
@@ -118,29 +118,35 @@ class Dispatcher:
         answering = self._large.answer(route, header, request, kept, position, started_ns)
         return connection.hold_for(asyncio.ensure_future(answering))
 
-    def _open_lane(self, route: Route, version: int) -> Lane:
+    def _open_codec(self, route: Route, version: int) -> VersionCodec:
         has_tags = response_has_tags(route.api_key, version)
-        lane = self._lanes[route.api_key, version] = Lane(
+        codec = self._codecs[route.api_key, version] = VersionCodec(
             version=version,
             has_tags=version >= route.flexible_since,
             decode=limited_decoder_of(request_class(route.api_key), version),
             encode=encoder_of(response_class(route.api_key), version),
             header_end=b"\0" if has_tags else b"",
             handle=route.handle,
-            familiar=self._open_familiar(route.api_key, version),
+            fast_path=self._open_fast_path(route.api_key, version),
         )
-        return lane
+        return codec
 
-    def _open_familiar(self, api_key: int, version: int) -> FamiliarRequests[Any] | None:
-        kind = FAMILIAR.get(api_key)
+    def _open_fast_path(self, api_key: int, version: int) -> FastPath[Any] | None:
+        kind = FAST_PATHS.get(api_key)
         if kind is None or version not in kind.versions:
             return None
-        familiar = kind(self._broker, self._api_metrics, version)
-        self._familiar[_VERSIONED_KEY.pack(api_key, version)] = familiar
-        return familiar
+        fast_path = kind(self._broker, self._api_metrics, version)
+        self._fast_paths[_VERSIONED_KEY.pack(api_key, version)] = fast_path
+        return fast_path
 
     async def _reply_later(
-        self, lane: Lane, header: RequestHeader, request: Request, handled: Awaitable[Any], size: int, started_ns: int
+        self,
+        codec: VersionCodec,
+        header: RequestHeader,
+        request: Request,
+        handled: Awaitable[Any],
+        size: int,
+        started_ns: int,
     ) -> Reply:
         parked_ns = self._perf_ns()
         response = await handled
@@ -148,17 +154,17 @@ class Dispatcher:
         if response is None:
             reply: Reply = None
         elif request.is_large:
-            reply = await encode_in_slices(response, lane.version, header)
+            reply = await encode_in_slices(response, codec.version, header)
         else:
-            reply = _reply(lane, header, response)
+            reply = _reply(codec, header, response)
         local_ns = self._perf_ns() - started_ns - remote_ns
-        self._api_metrics[header.api_key].record_waited(lane.version, size, local_ns, remote_ns, response)
+        self._api_metrics[header.api_key].record_waited(codec.version, size, local_ns, remote_ns, response)
         return reply
 
 
-def _reply(lane: Lane, header: RequestHeader, response: Any) -> Reply:
-    pieces: list[Piece] = [_response_header(header.correlation_id) + lane.header_end]
-    lane.encode(response, pieces.append)
+def _reply(codec: VersionCodec, header: RequestHeader, response: Any) -> Reply:
+    pieces: list[Piece] = [_response_header(header.correlation_id) + codec.header_end]
+    codec.encode(response, pieces.append)
     return pieces
 
 

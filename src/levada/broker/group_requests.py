@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-from levada.broker.asking import reply_of
+from levada.broker.coordinator_call import call_coordinator
 from levada.broker.coordinators import Operation
 from levada.broker.route import Request
 from levada.groups import GroupMachine
@@ -20,4 +20,4 @@ def ask(
     refuse: Callable[[ErrorCode], Response],
 ) -> Response | Awaitable[Response]:
     """`answer` makes a response of what the coordinator says, `refuse` of there being nobody to say it."""
-    return reply_of(request.broker.groups, group_id, operation, answer, refuse)
+    return call_coordinator(request.broker.groups, group_id, operation, answer, refuse)

@@ -186,7 +186,7 @@ class Partition:
             if not log.is_offline:
                 self._begin_flush(log)
             return False
-        log.raise_high_watermark(log.end_offset)
+        log.set_high_watermark(log.end_offset)
         return True
 
     def _on_flush(self) -> None:
@@ -195,7 +195,7 @@ class Partition:
         before = log.high_watermark
         if self.is_leader and not log.is_offline:
             # What came while it ran and is to be flushed as well has another one.
-            log.raise_high_watermark(max(before, log.recovery_point) if log.awaits_flush else log.end_offset)
+            log.set_high_watermark(max(before, log.recovery_point) if log.awaits_flush else log.end_offset)
         if log.is_offline or log.high_watermark != before:
             self.notify(0)
 

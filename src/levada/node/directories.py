@@ -12,8 +12,8 @@ from levada.model.config import ConfigError
 from levada.model.hashes import uuid_to_text
 from levada.model.topics import CLUSTER_METADATA
 from levada.storage.checkpoint import read_text
-from levada.storage.handing_over import MOVED_FILE
 from levada.storage.log_directory import DELETED, FUTURE, LogDirectory
+from levada.storage.move_tail import MOVED_FILE
 from levada.world.disk import Disk
 
 logger = logging.getLogger(__name__)

@@ -18,9 +18,9 @@ from levada.model.hashes import uuid_to_text
 from levada.node.cleaning import LogCleaning
 from levada.node.moving_task import TASK, CopyFailed, SourceGone, check_reply, encode_order
 from levada.storage.checkpoint import write_atomically
-from levada.storage.handing_over import MOVED_FILE, names_to_copy, state_to_hand_over, write_end
 from levada.storage.log import Log
 from levada.storage.log_directory import LogDirectory
+from levada.storage.move_tail import MOVED_FILE, names_to_copy, state_to_hand_over, write_end
 from levada.storage.segment import Segment
 from levada.world.background import cancel_and_wait, start
 from levada.world.disk import is_out_of_files

@@ -60,10 +60,10 @@ from levada.node.start_errors import cannot_listen
 from levada.node.upkeep import Intervals, Upkeep
 from levada.protocol.api import ApiKey
 from levada.records import COMPILED, Codec
-from levada.storage.handing_over import MOVED_FILE
 from levada.storage.identity import new_uuid
 from levada.storage.log_directories import LogDirectories
 from levada.storage.log_directory import DELETED, FUTURE
+from levada.storage.move_tail import MOVED_FILE
 from levada.transactions import TransactionMachine
 from levada.world.background import cancel_and_wait, start
 from levada.world.net import BACKLOG, Listener

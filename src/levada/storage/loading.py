@@ -101,7 +101,7 @@ def open_log(
         log.end_offset if opening.state.was_clean else min(opening.state.recovery_point, log.end_offset)
     )
     # Retention may have gone on since the checkpoint: what it took was below the high watermark.
-    log.raise_high_watermark(max(opening.state.high_watermark, log.start_offset))
+    log.set_high_watermark(max(opening.state.high_watermark, log.start_offset))
     return log, opening.cuts
 
 

@@ -19,9 +19,9 @@ from levada.storage.outcomes import Appended, FlushDue, MarkersAppended, PlainBa
 from levada.storage.producer_snapshots import ProducerSnapshots
 from levada.storage.producers import NO_PRODUCER, Origin, Producers, TransactionEnd
 from levada.storage.reading import READ_ERRORS, Reading
-from levada.storage.recall import check_sequences
 from levada.storage.replay import end_marker, note_producer, replay_producers
 from levada.storage.segment import DELETED, Segment
+from levada.storage.sequence_lookup import check_sequences
 from levada.world.disk import Disk, FileRange, is_gone, is_out_of_files, is_passing
 
 logger = logging.getLogger(__name__)
@@ -379,9 +379,9 @@ class Log:
 
     # Cutting
 
-    def raise_high_watermark(self, offset: int) -> None:
+    def set_high_watermark(self, offset: int) -> None:
         self.high_watermark = offset if offset < self.end_offset else self.end_offset
-        self.producers.raise_high_watermark(self.high_watermark)
+        self.producers.set_high_watermark(self.high_watermark)
 
     def raise_start(self, offset: int) -> None:
         """Records below the new start are gone for readers; their segments go by `retention`."""
@@ -438,7 +438,7 @@ class Log:
         replay_producers(self.segments, self.producers, self._snapshots, self.start_offset, offset, now_ms, self.config)
         self.recovery_point = min(self.recovery_point, offset)
         self._truncated_to = min(self._truncated_to, offset)
-        self.raise_high_watermark(min(self.high_watermark, offset))
+        self.set_high_watermark(min(self.high_watermark, offset))
         return True
 
     def truncate_fully(self, offset: int, now_ms: int) -> None:

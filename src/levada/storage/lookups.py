@@ -9,11 +9,11 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Final, Protocol, TypeAlias
 
 from levada.records import BatchView, CorruptBatch, DecompressedTooLarge
+from levada.storage.header_scan import read_batch
 from levada.storage.log_config import LogConfig
 from levada.storage.outcomes import FoundRecord
 from levada.storage.segment import Segment
 from levada.storage.validation import MAX_OPENED_AT_ONCE, most_opened
-from levada.storage.walking import read_batch
 from levada.world.disk import FileRange
 
 HEADERS_PER_STEP: Final = 100

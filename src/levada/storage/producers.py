@@ -272,7 +272,7 @@ class Producers:
         stable = min(others, default=transaction.last_offset + 1)
         return AbortedTransaction(transaction.producer_id, transaction.first_offset, transaction.last_offset, stable)
 
-    def raise_high_watermark(self, high_watermark: int) -> None:
+    def set_high_watermark(self, high_watermark: int) -> None:
         """Ended transactions whose marker every replica has are stable."""
         if self._unreplicated:
             self._unreplicated = {

@@ -8,13 +8,13 @@ from levada.model.buffers import Buffer
 from levada.model.errors import KafkaStorageError
 from levada.records.batch import HEADER_SIZE, BatchView
 from levada.storage.formats import OFFSET_ENTRY, TIME_ENTRY, CorruptFile
+from levada.storage.header_scan import BatchPlace, WrongEntry, find_batch, headers, read_batch
 from levada.storage.index_files import check_index_files, extend_index, read_index, write_index
 from levada.storage.indexes import NO_TIMESTAMP, OffsetIndex, OffsetPosition, TimeIndex, TimestampOffset
 from levada.storage.log_config import LogConfig
 from levada.storage.open_files import OpenFiles
 from levada.storage.read_window import ReadWindow, cut_from
 from levada.storage.transaction_index import TransactionIndex
-from levada.storage.walking import BatchPlace, WrongEntry, find_batch, headers, read_batch
 from levada.world.disk import Disk, File, FileRange
 
 logger = logging.getLogger(__name__)

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias, TypeVar
 
 from levada.client.admin import Admin
 from levada.client.consumer import Consumer
+from levada.client.default_world import SIMULATED
 from levada.client.producer import Producer
-from levada.client.surroundings import SIMULATED
 from levada.client.types import RecordMetadata
 from levada.model.config import ConfigError
 from levada.node import Node

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from levada.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from levada.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from tests.unit.broker.familiar_requests import frame_of, two_sides
+from tests.unit.broker.fast_path_requests import frame_of, two_sides
 
 TOPIC = CreatableTopic(name="words", num_partitions=1, replication_factor=1, assignments=[], configs=[])
 REQUESTS = (

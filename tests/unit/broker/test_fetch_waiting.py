@@ -242,7 +242,7 @@ def test_records_that_are_not_committed_wait_for_the_high_watermark(
         await asyncio.sleep(0.1)
         assert not fetching.done()
         assert tries.get("t-0", 0) == before
-        partition.log.raise_high_watermark(1)
+        partition.log.set_high_watermark(1)
         partition.notify(0)
         assert [one.high_watermark for one in seen(await fetching)] == [1]
         assert asyncio.get_running_loop().time() == 0.1

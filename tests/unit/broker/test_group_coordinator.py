@@ -336,13 +336,13 @@ def test_a_reply_waits_until_its_records_are_committed(tmp_path: Path) -> None:
     async def main() -> None:
         coordinator = await Coordinator(tmp_path).load()
         log = coordinator.partition.log
-        raise_high_watermark = log.raise_high_watermark
-        with patch.object(type(log), "raise_high_watermark", lambda *_: None):
+        set_high_watermark = log.set_high_watermark
+        with patch.object(type(log), "set_high_watermark", lambda *_: None):
             waiting = coordinator.commit(5)
             behind = asyncio.ensure_future(coordinator.heartbeat("stranger"))
             await asyncio.sleep(0)
             assert not waiting.done()
-        raise_high_watermark(log.end_offset)
+        set_high_watermark(log.end_offset)
         coordinator.partition.notify(0)
         assert await waiting == [ErrorCode.NONE]
         assert await behind == ErrorCode.UNKNOWN_MEMBER_ID

@@ -82,7 +82,7 @@ class Cleaning:
         for turn in range(TURNS):
             batch = BatchView(build_batch([(1_700_000_000_000, b"key", b"%d" % turn, ())]))
             log.append(batch, leader_epoch=0, origin=Origin.CLIENT, now_ms=1_700_000_000_000)
-        log.raise_high_watermark(log.end_offset)
+        log.set_high_watermark(log.end_offset)
         log.roll(log.end_offset, 1_700_000_000_000)
         return log
 

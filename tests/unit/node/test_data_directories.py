@@ -11,7 +11,7 @@ from levada.model.errors import ErrorCode
 from levada.model.hashes import uuid_to_text
 from levada.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from levada.records import build_batch
-from levada.storage.handing_over import MOVED_FILE
+from levada.storage.move_tail import MOVED_FILE
 from tests.logs import read_all
 from tests.nodes import RunningNode, running_node
 

@@ -6,9 +6,9 @@ import pytest
 
 from levada.model.hashes import uuid_to_text
 from levada.node.directories import Found, find_deleted, find_partitions, find_unfinished, superseded
-from levada.storage.handing_over import MOVED_FILE
 from levada.storage.log_config import LogConfig
 from levada.storage.log_directory import LogDirectory
+from levada.storage.move_tail import MOVED_FILE
 from levada.world.real_disk import RealDisk
 
 UNIQUE = "0123456789abcdef" * 2

@@ -29,14 +29,14 @@ def begun(directory: Path) -> Compacted:
 
 def commit(log: Compacted, members: Sequence[int] = MEMBERS) -> None:
     log.log.append_markers(ends(members), leader_epoch=0, now_ms=T0, group=GROUP)
-    log.log.raise_high_watermark(log.log.end_offset)
+    log.log.set_high_watermark(log.log.end_offset)
 
 
 def commit_in_part(log: Compacted, count: int) -> None:
     """What is left of a write that was torn."""
     for data in MarkerWrite(Producers(), ends(MEMBERS), GROUP, T0).batches(0, 0)[:count]:
         log.log.append(BatchView(data), leader_epoch=0, origin=Origin.REPLICATION, now_ms=T0)
-    log.log.raise_high_watermark(log.log.end_offset)
+    log.log.set_high_watermark(log.log.end_offset)
 
 
 def clean_often(log: Compacted) -> None:
@@ -67,7 +67,7 @@ def read_anew(log: Compacted) -> Log:
     for path in Path(log.log.directory).glob("*.snapshot"):
         path.unlink()
     again = opened(log.log.directory, CONFIG, state=killed(log.log))
-    again.raise_high_watermark(again.end_offset)
+    again.set_high_watermark(again.end_offset)
     return again
 
 

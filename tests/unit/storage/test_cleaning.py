@@ -40,7 +40,7 @@ class Compacted:
             mine = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": sequence}
         batch = BatchView(build_batch(rows, is_transactional=producer_id >= 0, **mine))  # type: ignore[arg-type]
         self.log.append(batch, leader_epoch=0, origin=Origin.CLIENT, now_ms=at_ms)
-        self.log.raise_high_watermark(self.log.end_offset)
+        self.log.set_high_watermark(self.log.end_offset)
 
     def end(self, producer_id: int, *, commit: bool) -> None:
         end_transaction(self.log, producer_id, commit=commit)

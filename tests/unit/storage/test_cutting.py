@@ -173,7 +173,7 @@ def test_the_start_never_goes_back_and_never_above_the_high_watermark(log: Log) 
     log.raise_start(20)
     log.raise_start(10)
     assert log.start_offset == 20
-    log.raise_high_watermark(50)
+    log.set_high_watermark(50)
     with pytest.raises(OffsetOutOfRange):
         log.raise_start(51)
 

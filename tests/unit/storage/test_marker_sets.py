@@ -38,7 +38,7 @@ def begin(log: Log, members: Sequence[int] = MEMBERS) -> None:
 def commit(log: Log, members: Sequence[int] = MEMBERS, version: int = BUMPING) -> None:
     appended = log.append_markers([end_of(one, version) for one in members], leader_epoch=0, now_ms=T0, group=GROUP)
     assert set(appended.refused) == {None}
-    log.raise_high_watermark(log.end_offset)
+    log.set_high_watermark(log.end_offset)
 
 
 def torn(log: Log, markers: int) -> None:
@@ -54,7 +54,7 @@ def reopened(log: Log, restart: Restart = killed) -> Log:
     if restart is clean:
         log.close()
     again = opened(log.directory, CONFIG, state=restart(log))
-    again.raise_high_watermark(again.end_offset)
+    again.set_high_watermark(again.end_offset)
     return again
 
 
@@ -162,7 +162,7 @@ def test_a_snapshot_is_taken_before_a_write_that_is_not_whole(tmp_path: Path) ->
     # What a follower fetches next is the rest of the write.
     for marker in markers_of_a_leader()[2:]:
         again.append(marker, leader_epoch=0, origin=Origin.REPLICATION, now_ms=T0)
-    again.raise_high_watermark(again.end_offset)
+    again.set_high_watermark(again.end_offset)
     assert again.last_stable_offset == again.end_offset
 
 
@@ -173,9 +173,9 @@ def test_transactions_are_unstable_until_the_last_marker_is_below_the_high_water
         log.append(marker, leader_epoch=0, origin=Origin.REPLICATION, now_ms=T0)
     first = len(MEMBERS) + 1
     for high_watermark in range(first, log.end_offset):
-        log.raise_high_watermark(high_watermark)
+        log.set_high_watermark(high_watermark)
         assert log.last_stable_offset == 0
-    log.raise_high_watermark(log.end_offset)
+    log.set_high_watermark(log.end_offset)
     assert log.last_stable_offset == log.end_offset
 
 
@@ -188,7 +188,7 @@ def test_a_follower_that_is_cut_in_the_middle_of_a_write_goes_on_with_the_rest(t
     assert log.last_stable_offset == 0
     for marker in markers_of_a_leader()[cut:]:
         log.append(marker, leader_epoch=0, origin=Origin.REPLICATION, now_ms=T0)
-    log.raise_high_watermark(log.end_offset)
+    log.set_high_watermark(log.end_offset)
     assert log.last_stable_offset == log.end_offset
 
 

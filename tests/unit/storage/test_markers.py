@@ -28,7 +28,7 @@ def end_of(producer_id: int, *, commit: bool = True, epoch: int = EPOCH) -> Tran
 
 def end_all(log: Log, *, commit: bool = True) -> None:
     log.append_markers([end_of(producer, commit=commit) for producer in PRODUCERS], leader_epoch=0, now_ms=T0)
-    log.raise_high_watermark(log.end_offset)
+    log.set_high_watermark(log.end_offset)
 
 
 def test_markers_written_together_end_each_its_own_transaction(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_the_indexes_know_every_marker_as_if_it_had_been_written_alone(tmp_path:
     end_all(together)
     for producer in PRODUCERS:
         alone.append_markers([end_of(producer)], leader_epoch=0, now_ms=T0)
-    alone.raise_high_watermark(alone.end_offset)
+    alone.set_high_watermark(alone.end_offset)
     states = clean(together), clean(alone)
     for log in (together, alone):
         log.close()
@@ -68,13 +68,13 @@ def test_a_marker_that_is_refused_keeps_no_other_back(tmp_path: Path, group: byt
     begin_all(log)
     ends = [end_of(producer, epoch=EPOCH - (producer % 5 == 0)) for producer in PRODUCERS]
     appended = log.append_markers(ends, leader_epoch=0, now_ms=T0, group=group)
-    log.raise_high_watermark(log.end_offset)
+    log.set_high_watermark(log.end_offset)
     left = [producer for producer in PRODUCERS if producer % 5 == 0]
     assert [isinstance(one, InvalidProducerEpoch) for one in appended.refused] == [one in left for one in PRODUCERS]
     assert log.end_offset == 2 * len(PRODUCERS) - len(left)
     assert log.last_stable_offset == left[0] - PRODUCERS[0], "of those that were refused the first is open"
     again = log.append_markers([end_of(one) for one in left], leader_epoch=0, now_ms=T0, group=group)
-    log.raise_high_watermark(log.end_offset)
+    log.set_high_watermark(log.end_offset)
     assert set(again.refused) == {None}
     assert log.last_stable_offset == log.end_offset
 

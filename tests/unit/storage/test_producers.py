@@ -169,7 +169,7 @@ def test_a_marker_above_the_high_watermark_ends_nothing_for_readers(log: Log) ->
     send(0, is_transactional=True)
     log.append(marker(7, commit=True), leader_epoch=0, origin=Origin.COORDINATOR, now_ms=T0)
     assert (log.high_watermark, log.last_stable_offset) == (1, 0)
-    log.raise_high_watermark(2)
+    log.set_high_watermark(2)
     assert log.last_stable_offset == 2
 
 
@@ -380,7 +380,7 @@ def test_a_coordinator_cannot_append_for_a_producer_of_an_older_epoch(log: Log) 
         """As a group coordinator writes offsets of a transaction: without sequences."""
         one = batch(b"offset", producer_id=7, producer_epoch=epoch, is_transactional=True)
         log.append(one, leader_epoch=0, origin=Origin.COORDINATOR, now_ms=T0)
-        log.raise_high_watermark(log.end_offset)
+        log.set_high_watermark(log.end_offset)
 
     commit(0)
     commit(0)

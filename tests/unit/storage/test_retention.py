@@ -37,7 +37,7 @@ def filled_log(directory: Path, count: int = 10, **settings: int) -> tuple[Log, 
     for number in range(count):
         batch = BatchView(build_batch([(T0 + number * HOUR_MS, None, b"v" * 100, ())]))
         log.append(batch, leader_epoch=0, origin=Origin.CLIENT, now_ms=T0)
-    log.raise_high_watermark(log.end_offset)
+    log.set_high_watermark(log.end_offset)
     return log, batch_size
 
 
@@ -172,7 +172,7 @@ def test_scenario_5_retired_files_are_removed_after_their_delay(tmp_path: Path) 
     for number in range(3):
         batch = BatchView(build_batch([(T0 + number, None, b"v", ())]))
         log.append(batch, leader_epoch=0, origin=Origin.CLIENT, now_ms=T0)
-    log.raise_high_watermark(3)
+    log.set_high_watermark(3)
     upkeep = _upkeep(clock, logs, Intervals(checkpoint_ms=10**12, retention_check_ms=300_000))
 
     def retired_files() -> int:
@@ -220,7 +220,7 @@ def test_a_broker_that_has_just_started_does_not_wait_for_the_whole_interval(tmp
     log, _ = logs.open("t", 0, T0, LogState())
     batch = BatchView(build_batch([(T0, None, b"v", ())]))
     log.append(batch, leader_epoch=0, origin=Origin.CLIENT, now_ms=T0)
-    log.raise_high_watermark(1)
+    log.set_high_watermark(1)
     clock.ms += 2 * HOUR_MS
     upkeep = _upkeep(clock, logs, Intervals(checkpoint_ms=10**12, retention_check_ms=300_000))
 

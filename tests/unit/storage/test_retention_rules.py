@@ -209,7 +209,7 @@ def test_a_segment_that_a_power_cut_brings_back_without_the_next_one_goes_at_the
     logs = LogDirectory(RealDisk(), str(tmp_path), config, lambda _: 0)
     log, _ = logs.open("t", 0, T0, LogState())
     fill(log, T0, T0, T0, T0 + 9 * HOUR_MS)
-    log.raise_high_watermark(log.end_offset)
+    log.set_high_watermark(log.end_offset)
     log.flush()
     due = expire(log, T0 + 5 * HOUR_MS)
     assert (log.start_offset, bases(log)) == (3, [0, 1, 2, 3])

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable
 
-from levada.broker.asking import reply_of
+from levada.broker.coordinator_call import call_coordinator
 from levada.broker.route import Request
 from levada.model.errors import ErrorCode
 from levada.model.topics import CONSUMER_OFFSETS
@@ -23,7 +23,7 @@ def handle(
     index = broker.groups.partition_of(message.group_id)
     if index < 0:
         return _answered(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    return reply_of(
+    return call_coordinator(
         broker.transactions,
         message.transactional_id,
         lambda machine, token, now_ms: machine.add_partitions(

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from levada.broker.asking import reply_of
+from levada.broker.coordinator_call import call_coordinator
 from levada.broker.route import Request
 from levada.model.errors import ErrorCode
 from levada.model.topics import INTERNAL_TOPICS
@@ -90,14 +90,14 @@ def _ask(
         return dict.fromkeys(partitions, code)
 
     if wanted.verify_only:
-        return reply_of(
+        return call_coordinator(
             request.broker.transactions,
             wanted.transactional_id,
             lambda machine, token, _: machine.verify_partitions(token, *producer, partitions),
             _told,
             same_for_all,
         )
-    return reply_of(
+    return call_coordinator(
         request.broker.transactions,
         wanted.transactional_id,
         lambda machine, token, now_ms: machine.add_partitions(token, *producer, partitions, request.version, now_ms),

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable
 
-from levada.broker.asking import reply_of
+from levada.broker.coordinator_call import call_coordinator
 from levada.broker.route import Request
 from levada.model.errors import ErrorCode, KafkaError
 from levada.protocol.api import ApiKey, stable_versions
@@ -29,7 +29,7 @@ async def _end_with_id(message: EndTxnRequest, request: Request) -> EndTxnRespon
 
 
 def _end(message: EndTxnRequest, request: Request) -> EndTxnResponse | Awaitable[EndTxnResponse]:
-    return reply_of(
+    return call_coordinator(
         request.broker.transactions,
         message.transactional_id,
         lambda machine, token, now_ms: machine.end(token, message, request.version, now_ms),

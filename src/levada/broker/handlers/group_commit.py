@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable
 
-from levada.broker.asking import reply_of
+from levada.broker.coordinator_call import call_coordinator
 from levada.broker.route import Request
 from levada.model.errors import ErrorCode, KafkaError
 from levada.protocol.api import ApiKey, stable_versions
@@ -32,7 +32,7 @@ async def _commit_with_id(message: GroupCommitRequest, request: Request) -> Grou
 
 def _commit(message: GroupCommitRequest, request: Request) -> GroupCommitResponse | Awaitable[GroupCommitResponse]:
     members = [GroupMember(one.transactional_id, one.producer_id, one.producer_epoch) for one in message.members]
-    return reply_of(
+    return call_coordinator(
         request.broker.transactions,
         members[0].transactional_id,
         lambda machine, token, now_ms: machine.group_commit(token, members, now_ms),

@@ -11,9 +11,9 @@ from levada.cli.kit.refusals import FAILED, warn
 from levada.cli.kit.terminal import Progress, paint, progress
 from levada.cli.replica_verification.comparison import NOTHING, Fetched, Verdict, compare
 from levada.client.cluster import Cluster
+from levada.client.default_world import default_world
 from levada.client.errors import Disconnected, TimedOut, error_for
 from levada.client.options import admin_options
-from levada.client.surroundings import real_surroundings
 from levada.client.types import TopicPartition
 from levada.model.errors import ErrorCode
 from levada.protocol.api import ApiKey
@@ -42,7 +42,7 @@ class Task:
 
 async def verify(servers: str, settings: Mapping[str, Any], task: Task) -> int:
     """Until it is cancelled, or until there is nothing left to compare, which is exit code 1."""
-    cluster = Cluster(real_surroundings(), admin_options(servers, settings), creates_topics=False)
+    cluster = Cluster(default_world(), admin_options(servers, settings), creates_topics=False)
     try:
         await cluster.refresh()
         with progress("verifying", task.backlog or None) as shown:

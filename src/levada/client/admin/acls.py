@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from levada.client.admin.asking import Answer, Question, check, verdict
 from levada.client.admin.kinds import AclOperation, AclPermission, PatternType, ResourceType
 from levada.client.admin.outcomes import Outcomes
 from levada.client.admin.part import Part
+from levada.client.admin.request_router import Answer, Question, check, verdict
 from levada.client.errors import KafkaError
 from levada.protocol.messages.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse
 from levada.protocol.messages.delete_acls import (

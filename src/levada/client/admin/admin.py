@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from types import TracebackType
 
 from levada.client.admin.acls import AclsPart
-from levada.client.admin.asking import Asking
 from levada.client.admin.cluster import ClusterPart
 from levada.client.admin.configs import ConfigsPart
 from levada.client.admin.group_offsets import GroupOffsetsPart
@@ -13,13 +12,14 @@ from levada.client.admin.groups import GroupsPart
 from levada.client.admin.log_directories import LogDirectoriesPart
 from levada.client.admin.partitions import PartitionsPart
 from levada.client.admin.quotas import QuotasPart
+from levada.client.admin.request_router import Asking
 from levada.client.admin.routing import Routing
 from levada.client.admin.scram import ScramPart
 from levada.client.admin.topics import TopicsPart
 from levada.client.admin.transactions import TransactionsPart
 from levada.client.cluster import Cluster
+from levada.client.default_world import default_world
 from levada.client.options import admin_options
-from levada.client.surroundings import real_surroundings
 from levada.world.world import ClientWorld
 
 logger = logging.getLogger("levada.client")
@@ -58,7 +58,7 @@ class Admin(
         self.options = admin_options(bootstrap, options)
         for warning in self.options.warnings:
             logger.warning("%s", warning)
-        cluster = Cluster(world or real_surroundings(), self.options, creates_topics=False)
+        cluster = Cluster(world or default_world(), self.options, creates_topics=False)
         self._asking = Asking(cluster)
         self._routing = Routing(cluster)
 

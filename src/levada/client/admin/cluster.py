@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from levada.client.admin.asking import BROKER_FAULTS, Answer, Question, check, verdict
 from levada.client.admin.kinds import AclOperation, UpgradeType, authorized_operations
 from levada.client.admin.outcomes import Outcomes
 from levada.client.admin.part import Part
+from levada.client.admin.request_router import BROKER_FAULTS, Answer, Question, check, verdict
 from levada.client.cluster import NO_NODE
 from levada.client.cluster.node import SOFTWARE_NAME, SOFTWARE_VERSION
 from levada.client.errors import KafkaError

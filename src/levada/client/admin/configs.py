@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from levada.client.admin.asking import BROKER_FAULTS, CONTROLLER_FAULTS, Answer, Question, check, verdict
 from levada.client.admin.kinds import ConfigKind, ConfigSource, ConfigType
 from levada.client.admin.outcomes import Outcomes
 from levada.client.admin.part import Part
+from levada.client.admin.request_router import BROKER_FAULTS, CONTROLLER_FAULTS, Answer, Question, check, verdict
 from levada.client.errors import KafkaError
 from levada.protocol.messages import alter_configs, incremental_alter_configs
 from levada.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse

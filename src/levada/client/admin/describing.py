@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from levada.client.admin.asking import Answer, Question, conclude, verdict
 from levada.client.admin.ids import TopicId
 from levada.client.admin.kinds import AclOperation, authorized_operations
 from levada.client.admin.outcomes import Outcomes
 from levada.client.admin.part import Part
+from levada.client.admin.request_router import Answer, Question, conclude, verdict
 from levada.client.cluster import NO_NODE, Deadline
 from levada.client.errors import KafkaError, UnsupportedVersion, error_for
 from levada.model.errors import ErrorCode

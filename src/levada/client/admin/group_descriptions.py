@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from levada.client.admin.asking import Answer, verdict
 from levada.client.admin.kinds import AclOperation, GroupState, GroupType, authorized_operations
+from levada.client.admin.request_router import Answer, verdict
 from levada.client.errors import KafkaError
 from levada.client.types import TopicPartition
 from levada.protocol.errors import MalformedMessage

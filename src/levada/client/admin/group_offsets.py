@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from levada.client.admin.asking import COORDINATOR_FAULTS, Answer, Question, check, verdict
 from levada.client.admin.ids import by_topic, values_by_topic
 from levada.client.admin.outcomes import Outcomes
 from levada.client.admin.part import Part
+from levada.client.admin.request_router import COORDINATOR_FAULTS, Answer, Question, check, verdict
 from levada.client.cluster import CoordinatorKind
 from levada.client.errors import KafkaError, error_for
 from levada.client.types import OffsetAndMetadata, TopicPartition

@@ -2,15 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 
-from levada.client.admin.asking import (
-    BROKER_FAULTS,
-    COORDINATOR_FAULTS,
-    Answer,
-    Question,
-    check,
-    conclude,
-    verdict,
-)
 from levada.client.admin.group_descriptions import (
     GroupDescription,
     GroupListing,
@@ -20,6 +11,15 @@ from levada.client.admin.group_descriptions import (
 from levada.client.admin.kinds import GroupState, GroupType
 from levada.client.admin.outcomes import Outcomes
 from levada.client.admin.part import Part
+from levada.client.admin.request_router import (
+    BROKER_FAULTS,
+    COORDINATOR_FAULTS,
+    Answer,
+    Question,
+    check,
+    conclude,
+    verdict,
+)
 from levada.client.cluster import CoordinatorKind, Deadline
 from levada.client.errors import KafkaError
 from levada.model.errors import ErrorCode

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from levada.client.admin.asking import BROKER_FAULTS, Answer, Question, check, verdict
 from levada.client.admin.ids import by_topic
 from levada.client.admin.outcomes import Outcomes
 from levada.client.admin.part import Part
+from levada.client.admin.request_router import BROKER_FAULTS, Answer, Question, check, verdict
 from levada.client.errors import KafkaError, error_for
 from levada.client.types import TopicPartition
 from levada.model.errors import ErrorCode

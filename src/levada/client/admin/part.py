@@ -2,7 +2,7 @@
 
 import inspect
 
-from levada.client.admin.asking import Asking
+from levada.client.admin.request_router import Asking
 from levada.client.admin.routing import Routing
 from levada.client.arguments import checked
 

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from levada.client.admin.asking import LEADER_FAULTS, Answer, Question, check, conclude, verdict
 from levada.client.admin.ids import by_topic, values_by_topic
 from levada.client.admin.kinds import ElectionType, IsolationLevel, OffsetSpec
 from levada.client.admin.outcomes import Outcomes
 from levada.client.admin.part import Part
+from levada.client.admin.request_router import LEADER_FAULTS, Answer, Question, check, conclude, verdict
 from levada.client.errors import KafkaError
 from levada.client.types import TopicPartition
 from levada.model.errors import ErrorCode

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from levada.client.admin.asking import Answer, Question, check, verdict
 from levada.client.admin.outcomes import Outcomes
 from levada.client.admin.part import Part
+from levada.client.admin.request_router import Answer, Question, check, verdict
 from levada.client.errors import KafkaError
 from levada.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from levada.client.admin.asking import Route, Routes, verdict
+from levada.client.admin.request_router import Route, Routes, verdict
 from levada.client.cluster import NO_NODE, Cluster, CoordinatorKind
 from levada.client.errors import KafkaError, UnsupportedVersion, error_for
 from levada.client.types import TopicPartition

@@ -4,10 +4,10 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from levada.client.admin.asking import Answer, Question, check, verdict
 from levada.client.admin.kinds import ScramMechanism
 from levada.client.admin.outcomes import Outcomes
 from levada.client.admin.part import Part
+from levada.client.admin.request_router import Answer, Question, check, verdict
 from levada.client.errors import KafkaError
 from levada.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,

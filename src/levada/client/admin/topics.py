@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from levada.client.admin.asking import CONTROLLER_FAULTS, QUOTA_FAULTS, Answer, Question, verdict
 from levada.client.admin.configs import ConfigEntry
 from levada.client.admin.describing import DescribingPart
 from levada.client.admin.ids import TopicId
 from levada.client.admin.kinds import ConfigSource
 from levada.client.admin.outcomes import Outcomes
+from levada.client.admin.request_router import CONTROLLER_FAULTS, QUOTA_FAULTS, Answer, Question, verdict
 from levada.client.errors import KafkaError
 from levada.model.errors import ErrorCode
 from levada.protocol.declare import NO_UUID

@@ -3,7 +3,11 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from levada.client.admin.asking import (
+from levada.client.admin.ids import by_topic
+from levada.client.admin.kinds import TransactionState
+from levada.client.admin.outcomes import Outcomes
+from levada.client.admin.part import Part
+from levada.client.admin.request_router import (
     BROKER_FAULTS,
     COORDINATOR_FAULTS,
     LEADER_FAULTS,
@@ -13,10 +17,6 @@ from levada.client.admin.asking import (
     check,
     verdict,
 )
-from levada.client.admin.ids import by_topic
-from levada.client.admin.kinds import TransactionState
-from levada.client.admin.outcomes import Outcomes
-from levada.client.admin.part import Part
 from levada.client.cluster import CoordinatorKind
 from levada.client.cluster.node import SOFTWARE_NAME, SOFTWARE_VERSION
 from levada.client.errors import KafkaError

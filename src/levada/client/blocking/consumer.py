@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from levada.client.blocking.client import BlockingClient, at_once, blocking
 from levada.client.blocking.portal import in_callers_thread
 from levada.client.consumer import Consumer as AsyncConsumer
-from levada.client.consumer.loan import LOAN_RECORDS, Loan
+from levada.client.consumer.prefetched_records import PREFETCH_RECORDS, PrefetchedRecords
 from levada.client.types import RebalanceListener, TopicPartition
 from levada.records import ConsumerRecord
 
@@ -18,17 +18,19 @@ if TYPE_CHECKING:
 ITERATION_SECONDS = 1.0
 
 
-def _give_back_polled(client: "_Lender", polled: tuple[list[ConsumerRecord], Loan | None]) -> None:
+def _give_back_polled(
+    client: "_PrefetchingConsumer", polled: tuple[list[ConsumerRecord], PrefetchedRecords | None]
+) -> None:
     client.give_back([(record.topic, record.partition, record.offset) for record in polled[0]])
 
 
-def _give_back_arrow(client: "_Lender", batch: "pa.RecordBatch | None") -> None:
+def _give_back_arrow(client: "_PrefetchingConsumer", batch: "pa.RecordBatch | None") -> None:
     if batch is not None:
         columns = (batch.column(name).to_pylist() for name in ("topic", "partition", "offset"))
         client.give_back(list(zip(*columns, strict=True)))
 
 
-class Consumer(BlockingClient["_Lender"]):
+class Consumer(BlockingClient["_PrefetchingConsumer"]):
     """Reads records; of one thread at a time. Kafka's consumer settings are keyword arguments.
 
     >>> with Consumer(bootstrap, group_id="g", auto_offset_reset="earliest") as consumer:
@@ -41,9 +43,9 @@ class Consumer(BlockingClient["_Lender"]):
     """
 
     def __init__(self, bootstrap: str | Sequence[str] | None = None, **options: Any) -> None:
-        super().__init__("consumer", lambda _: _Lender(bootstrap, **options), AsyncConsumer.close)
+        super().__init__("consumer", lambda _: _PrefetchingConsumer(bootstrap, **options), AsyncConsumer.close)
         self._limit = self._client.max_poll_records
-        self._loan: Loan | None = None
+        self._prefetched: PrefetchedRecords | None = None
 
     def subscribe(
         self,
@@ -75,11 +77,11 @@ class Consumer(BlockingClient["_Lender"]):
 
         What is returned counts as consumed: `position` is behind it, and the next automatic commit includes it.
         """
-        loan = self._loan
-        if loan is not None and (records := loan.take(self._limit if max_records is None else max_records)):
+        prefetched = self._prefetched
+        if prefetched is not None and (records := prefetched.take(self._limit if max_records is None else max_records)):
             return records
         give_back = partial(_give_back_polled, self._client)
-        records, self._loan = self._portal.call(self._client.poll_ahead(timeout, max_records), give_back)
+        records, self._prefetched = self._portal.call(self._client.poll_ahead(timeout, max_records), give_back)
         return records
 
     poll_arrow = blocking(AsyncConsumer.poll_arrow, _give_back_arrow)
@@ -91,7 +93,7 @@ class Consumer(BlockingClient["_Lender"]):
                 # One by one: interceptors are called on the client's own thread, and for what is handed out alone.
                 yield from self.poll(ITERATION_SECONDS, 1)
             else:
-                yield from self._portal.call(self._client.lend(ITERATION_SECONDS))
+                yield from self._portal.call(self._client.prefetch(ITERATION_SECONDS))
 
     def wakeup(self) -> None:
         """End a poll that another thread is waiting in."""
@@ -114,7 +116,7 @@ class Consumer(BlockingClient["_Lender"]):
     metrics = at_once(AsyncConsumer.metrics)
 
 
-class _Lender(AsyncConsumer):
+class _PrefetchingConsumer(AsyncConsumer):
     """On the loop's side of a blocking consumer: hands over more than a poll takes, so that the next need not ask."""
 
     @property
@@ -125,14 +127,16 @@ class _Lender(AsyncConsumer):
     def is_intercepted(self) -> bool:
         return bool(self._engine.interceptors)
 
-    async def poll_ahead(self, timeout: float, max_records: int | None) -> tuple[list[ConsumerRecord], Loan | None]:
+    async def poll_ahead(
+        self, timeout: float, max_records: int | None
+    ) -> tuple[list[ConsumerRecord], PrefetchedRecords | None]:
         """What a poll gives, and what the thread that polls may take after that."""
         records = await self.poll(timeout, max_records)
-        return records, None if self.is_intercepted else self._engine.fetcher.lend_decoded()
+        return records, None if self.is_intercepted else self._engine.fetcher.prefetch_decoded()
 
-    async def lend(self, timeout: float) -> Iterable[ConsumerRecord]:
+    async def prefetch(self, timeout: float) -> Iterable[ConsumerRecord]:
         """What the thread that iterates hands out next."""
-        return await self._lend(timeout, LOAN_RECORDS)
+        return await self._prefetch(timeout, PREFETCH_RECORDS)
 
     def give_back(self, places: Sequence[tuple[str, int, int]]) -> None:
         """Records that were taken for a thread that was interrupted meanwhile."""
@@ -140,7 +144,7 @@ class _Lender(AsyncConsumer):
 
     def forked(self, reason: str) -> None:
         """In the other process."""
-        self._engine.fetcher.end_loan()
+        self._engine.fetcher.end_prefetch()
 
 
 class _InCallersThread:

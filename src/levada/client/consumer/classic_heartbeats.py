@@ -7,8 +7,8 @@ from collections.abc import Callable
 from levada.client.cluster import Cluster, Deadline
 from levada.client.consumer.background import happens
 from levada.client.consumer.coordinator import Coordinator
+from levada.client.consumer.member_state import NOT_YET_IN, MemberState, Phase
 from levada.client.consumer.poll_watch import PollWatch
-from levada.client.consumer.standing import NOT_YET_IN, Phase, Standing
 from levada.client.errors import KafkaError
 from levada.model.errors import ErrorCode
 from levada.protocol.api import ApiKey
@@ -25,21 +25,21 @@ LEAVE_MS = 5_000
 """How long a farewell nobody waits for may take."""
 
 
-class Heartbeats:
+class ClassicHeartbeats:
     """Go on whatever the user's code does, until it has not polled for too long."""
 
     def __init__(
         self,
         cluster: Cluster,
         coordinator: Coordinator,
-        standing: Standing,
+        member: MemberState,
         watch: PollWatch,
         on_answer: Callable[[ErrorCode], None],
     ) -> None:
         self._clock = cluster.world.clock
         self._backoff = cluster.backoff
         self._coordinator = coordinator
-        self._standing = standing
+        self._member = member
         self._watch = watch
         self._on_answer = on_answer
         self._interval_ms: int = cluster.options["heartbeat.interval.ms"]
@@ -60,7 +60,7 @@ class Heartbeats:
 
     async def run(self) -> None:
         while True:
-            if self._standing.phase is not Phase.IN:
+            if self._member.phase is not Phase.IN:
                 await self._began.wait()
                 self._began.clear()
                 continue
@@ -74,17 +74,17 @@ class Heartbeats:
 
     def answered(self, code: ErrorCode) -> None:
         """What the coordinator says of this member's generation, to a heartbeat or a commit."""
-        standing = self._standing
+        member = self._member
         if code != ErrorCode.REBALANCE_IN_PROGRESS:
-            standing.leave(keeps_id=code != ErrorCode.UNKNOWN_MEMBER_ID)
-        logger.info("group=%r member=%r was told %s", standing.group_id, standing.member_id, code.name)
+            member.leave(keeps_id=code != ErrorCode.UNKNOWN_MEMBER_ID)
+        logger.info("group=%r member=%r was told %s", member.group_id, member.member_id, code.name)
         self._on_answer(code)
 
     async def leave(self, reason: str, deadline: Deadline, *, leaves: bool | None, why: str = "") -> None:
         """Say good-bye; a static member keeps its place, unless it is told not to."""
-        standing = self._standing
-        member_id, is_static = standing.member_id, standing.instance_id is not None
-        standing.leave(why or NOT_YET_IN)
+        member = self._member
+        member_id, is_static = member.member_id, member.instance_id is not None
+        member.leave(why or NOT_YET_IN)
         if not member_id or not (leaves if leaves is not None else not is_static):
             return
         try:
@@ -92,11 +92,11 @@ class Heartbeats:
                 await self._say_leave(member_id, reason)
         except (KafkaError, TimeoutError) as error:
             # The session runs out by itself.
-            logger.debug("leaving group=%r failed: %s", standing.group_id, error)
+            logger.debug("leaving group=%r failed: %s", member.group_id, error)
 
     async def _beat(self) -> None:
-        standing = self._standing
-        generation = standing.generation
+        member = self._member
+        generation = member.generation
         self._due_ms = self._clock.monotonic_ms() + self._interval_ms
         try:
             code = await self._say_beat(generation)
@@ -105,7 +105,7 @@ class Heartbeats:
                 raise
             self._fail(error)
             return
-        if standing.generation != generation or standing.phase is not Phase.IN:
+        if member.generation != generation or member.phase is not Phase.IN:
             return
         if code in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
             self._heard_ms = self._clock.monotonic_ms()
@@ -122,27 +122,27 @@ class Heartbeats:
         self._failures += 1
         now_ms = self._clock.monotonic_ms()
         self._due_ms = now_ms + min(self._backoff.pause_ms(self._failures), self._interval_ms)
-        logger.debug("heartbeat failed group=%r: %s", self._standing.group_id, error)
+        logger.debug("heartbeat failed group=%r: %s", self._member.group_id, error)
         if now_ms - self._heard_ms >= self._session_ms:
             logger.warning(
                 "no answer to heartbeats for session.timeout.ms=%d group=%r: %s",
-                self._session_ms, self._standing.group_id, error,
+                self._session_ms, self._member.group_id, error,
             )  # fmt: skip
             self._heard_ms = now_ms
             self._coordinator.forget()
 
     async def _say_beat(self, generation: int) -> int:
-        standing = self._standing
+        member = self._member
 
         def build(version: int) -> HeartbeatRequest:
             return HeartbeatRequest(
-                group_id=standing.group_id,
+                group_id=member.group_id,
                 generation_id=generation,
-                member_id=standing.member_id,
-                group_instance_id=standing.instance_id,
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
             )
 
-        at_least = FIRST_STATIC if standing.instance_id is not None else 0
+        at_least = FIRST_STATIC if member.instance_id is not None else 0
         limit_ms = min(self._request_ms, self._session_ms)
         response: HeartbeatResponse = await self._coordinator.ask(
             ApiKey.HEARTBEAT, build, timeout_ms=limit_ms, at_least=at_least
@@ -152,19 +152,19 @@ class Heartbeats:
     async def _leave_late(self) -> None:
         """The user's code takes too long: let others have the partitions (KIP-62)."""
         why = self._watch.warning()
-        logger.warning("group=%r: %s", self._standing.group_id, why)
+        logger.warning("group=%r: %s", self._member.group_id, why)
         told = f"the offsets are not committed: {why}. The next poll joins the group again"
         await self.leave(POLL_EXPIRED, Deadline(self._clock, LEAVE_MS), leaves=None, why=told)
         self._on_answer(ErrorCode.UNKNOWN_MEMBER_ID)
 
     async def _say_leave(self, member_id: str, reason: str) -> None:
-        standing = self._standing
+        member = self._member
 
         def build(version: int) -> LeaveGroupRequest:
             if version < FIRST_WITH_MANY:
-                return LeaveGroupRequest(group_id=standing.group_id, member_id=member_id)
-            identity = MemberIdentity(member_id=member_id, group_instance_id=standing.instance_id, reason=reason)
-            return LeaveGroupRequest(group_id=standing.group_id, members=[identity])
+                return LeaveGroupRequest(group_id=member.group_id, member_id=member_id)
+            identity = MemberIdentity(member_id=member_id, group_instance_id=member.instance_id, reason=reason)
+            return LeaveGroupRequest(group_id=member.group_id, members=[identity])
 
         response: LeaveGroupResponse = await self._coordinator.ask(ApiKey.LEAVE_GROUP, build)
         codes = [response.error_code, *(member.error_code for member in response.members)]

@@ -15,7 +15,7 @@ from levada.client.assignors.wire import (
 )
 from levada.client.cluster import Cluster
 from levada.client.consumer.coordinator import Coordinator
-from levada.client.consumer.standing import NO_GENERATION, Phase, Standing
+from levada.client.consumer.member_state import NO_GENERATION, MemberState, Phase
 from levada.client.consumer.subscription import Subscriptions
 from levada.client.consumer.wanted_topics import WantedTopics
 from levada.client.errors import ConfigurationError, IllegalState, KafkaError
@@ -68,7 +68,7 @@ class Joiner:
         self,
         cluster: Cluster,
         coordinator: Coordinator,
-        standing: Standing,
+        member: MemberState,
         subscriptions: Subscriptions,
         topics: WantedTopics,
     ) -> None:
@@ -79,7 +79,7 @@ class Joiner:
         """The generation that gave this member what it owns, which the leader goes by where members disagree."""
         self._cluster = cluster
         self._coordinator = coordinator
-        self._standing = standing
+        self._member = member
         self._subscriptions = subscriptions
         self._topics = topics
         self._session_ms: int = options["session.timeout.ms"]
@@ -101,7 +101,7 @@ class Joiner:
                 if not error.retriable:
                     raise
                 level = logging.WARNING if failures % WARN_EVERY == WARN_EVERY - 1 else logging.DEBUG
-                logger.log(level, "joining group=%r failed, and is tried again: %s", self._standing.group_id, error)
+                logger.log(level, "joining group=%r failed, and is tried again: %s", self._member.group_id, error)
                 pause_ms = self._cluster.backoff.pause_ms(failures + 1)
             failures += 1
             await asyncio.sleep(pause_ms / 1_000)
@@ -115,24 +115,24 @@ class Joiner:
 
         def build(version: int) -> JoinGroupRequest:
             # Not before there is a coordinator to ask: heartbeats and commits end here.
-            self._standing.phase = Phase.REBALANCING
+            self._member.phase = Phase.REBALANCING
             return JoinGroupRequest(
-                group_id=self._standing.group_id,
+                group_id=self._member.group_id,
                 session_timeout_ms=self._session_ms,
                 rebalance_timeout_ms=self._rebalance_ms,
-                member_id=self._standing.member_id,
-                group_instance_id=self._standing.instance_id,
+                member_id=self._member.member_id,
+                group_instance_id=self._member.instance_id,
                 protocol_type=CONSUMER,
                 protocols=protocols,
                 reason=reason[:MAX_REASON],
             )
 
-        at_least = FIRST_STATIC if self._standing.instance_id is not None else 0
+        at_least = FIRST_STATIC if self._member.instance_id is not None else 0
         response: JoinGroupResponse = await self._coordinator.ask(
             ApiKey.JOIN_GROUP, build, timeout_ms=self._limit_ms, at_least=at_least
         )
         self._check_join(response)
-        self._standing.member_id = response.member_id
+        self._member.member_id = response.member_id
         return await self._sync(response, topics)
 
     def _subscription(self, assignor: Assignor, topics: frozenset[str]) -> Subscription:
@@ -149,10 +149,10 @@ class Joiner:
         if code == ErrorCode.NONE:
             if response.protocol_type not in (None, CONSUMER):
                 raise IllegalState(
-                    f"group {self._standing.group_id!r} is one of {response.protocol_type!r} members, not of consumers"
+                    f"group {self._member.group_id!r} is one of {response.protocol_type!r} members, not of consumers"
                 )
         elif code == ErrorCode.MEMBER_ID_REQUIRED:
-            self._standing.member_id = response.member_id
+            self._member.member_id = response.member_id
             raise _Again
         else:
             self._refuse(code, "JoinGroup")
@@ -160,9 +160,7 @@ class Joiner:
     async def _sync(self, joined: JoinGroupResponse, topics: frozenset[str]) -> Joined:
         assignor = self.assignors.get(joined.protocol_name or "")
         if assignor is None:
-            raise IllegalState(
-                f"group {self._standing.group_id!r} chose {joined.protocol_name!r}, which is not offered"
-            )
+            raise IllegalState(f"group {self._member.group_id!r} chose {joined.protocol_name!r}, which is not offered")
         led: dict[str, int] | None = None
         assignments: list[SyncGroupRequestAssignment] = []
         if joined.leader == joined.member_id:
@@ -172,16 +170,16 @@ class Joiner:
 
         def build(version: int) -> SyncGroupRequest:
             return SyncGroupRequest(
-                group_id=self._standing.group_id,
+                group_id=self._member.group_id,
                 generation_id=joined.generation_id,
                 member_id=joined.member_id,
-                group_instance_id=self._standing.instance_id,
+                group_instance_id=self._member.instance_id,
                 protocol_type=CONSUMER,
                 protocol_name=joined.protocol_name,
                 assignments=assignments,
             )
 
-        at_least = FIRST_STATIC_SYNC if self._standing.instance_id is not None else 0
+        at_least = FIRST_STATIC_SYNC if self._member.instance_id is not None else 0
         response: SyncGroupResponse = await self._coordinator.ask(
             ApiKey.SYNC_GROUP, build, timeout_ms=self._limit_ms, at_least=at_least
         )
@@ -189,11 +187,11 @@ class Joiner:
             self._refuse(response.error_code, "SyncGroup")
         if response.protocol_name not in (None, joined.protocol_name):
             raise IllegalState(
-                f"group {self._standing.group_id!r} chose {joined.protocol_name!r} and assigned by "
+                f"group {self._member.group_id!r} chose {joined.protocol_name!r} and assigned by "
                 f"{response.protocol_name!r}"
             )
         partitions = self._assigned(response)
-        self._standing.enter(joined.generation_id)
+        self._member.enter(joined.generation_id)
         return Joined(joined.generation_id, assignor, partitions, topics, led)
 
     def _assigned(self, response: SyncGroupResponse) -> list[TopicPartition]:
@@ -201,17 +199,17 @@ class Joiner:
             partitions, _ = decode_assignment(response.assignment)
         except MalformedMessage as error:
             raise IllegalState(
-                f"the leader of group {self._standing.group_id!r} sent an assignment that cannot be read: {error}"
+                f"the leader of group {self._member.group_id!r} sent an assignment that cannot be read: {error}"
             ) from error
         return [TopicPartition(topic, index) for topic, index in partitions]
 
     def _refuse(self, code: int, where: str) -> None:
-        standing = self._standing
-        logger.debug("%s refused group=%r member=%r code=%d", where, standing.group_id, standing.member_id, code)
+        member = self._member
+        logger.debug("%s refused group=%r member=%r code=%d", where, member.group_id, member.member_id, code)
         if code == ErrorCode.REBALANCE_IN_PROGRESS:
             raise _Again("rebalance failed due to RebalanceInProgress")
         if code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
-            standing.leave(keeps_id=code == ErrorCode.ILLEGAL_GENERATION)
+            member.leave(keeps_id=code == ErrorCode.ILLEGAL_GENERATION)
             self.owned_since = NO_GENERATION
             if self._subscriptions.assigned():
                 raise Lost
@@ -232,7 +230,7 @@ class Joiner:
         assignment = assignor.assign(counts, members, self._topics.racks(topics))
         if self.protocol is RebalanceProtocol.COOPERATIVE:
             check_cooperative(assignor, members, assignment)
-        logger.debug("assigned group=%r generation=%d: %s", self._standing.group_id, joined.generation_id, assignment)
+        logger.debug("assigned group=%r generation=%d: %s", self._member.group_id, joined.generation_id, assignment)
         return counts, [
             SyncGroupRequestAssignment(member_id=member_id, assignment=encode_assignment(assignment.get(member_id, ())))
             for member_id in members
@@ -242,7 +240,7 @@ class Joiner:
         try:
             return decode_subscription(metadata, instance_id)
         except MalformedMessage as error:
-            raise IllegalState(f"a member of group {self._standing.group_id!r} is no consumer: {error}") from error
+            raise IllegalState(f"a member of group {self._member.group_id!r} is no consumer: {error}") from error
 
 
 def configured_assignors(options: Options) -> dict[str, Assignor]:

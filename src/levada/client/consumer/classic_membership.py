@@ -8,13 +8,13 @@ from dataclasses import replace
 from levada.client.assignors import RebalanceProtocol
 from levada.client.cluster import Cluster, ClusterView, Deadline
 from levada.client.consumer.background import InPoll, patience, spawn, stop
-from levada.client.consumer.classic_heartbeats import Heartbeats
+from levada.client.consumer.classic_heartbeats import ClassicHeartbeats
 from levada.client.consumer.classic_join import Joined, Joiner, Lost
 from levada.client.consumer.commits import Commits
 from levada.client.consumer.coordinator import Coordinator
 from levada.client.consumer.listening import give_up, stop_reading, take_up
+from levada.client.consumer.member_state import NO_GENERATION, MemberState
 from levada.client.consumer.poll_watch import PollWatch
-from levada.client.consumer.standing import NO_GENERATION, Standing
 from levada.client.consumer.subscription import Subscriptions
 from levada.client.consumer.wanted_topics import WantedTopics
 from levada.client.errors import KafkaError
@@ -34,21 +34,21 @@ class ClassicMembership:
         self,
         cluster: Cluster,
         coordinator: Coordinator,
-        standing: Standing,
+        member: MemberState,
         subscriptions: Subscriptions,
         commits: Commits,
     ) -> None:
-        self.on_news: Callable[[], None] = lambda: None
+        self.on_change: Callable[[], None] = lambda: None
         self._cluster = cluster
         self._clock = cluster.world.clock
         self._coordinator = coordinator
-        self._standing = standing
+        self._member = member
         self._subscriptions = subscriptions
         self._commits = commits
         self._topics = WantedTopics(cluster, subscriptions)
-        self._joiner = Joiner(cluster, coordinator, standing, subscriptions, self._topics)
+        self._joiner = Joiner(cluster, coordinator, member, subscriptions, self._topics)
         self._watch = PollWatch(self._clock, cluster.options["max.poll.interval.ms"])
-        self._beats = Heartbeats(cluster, coordinator, standing, self._watch, self._on_beat)
+        self._beats = ClassicHeartbeats(cluster, coordinator, member, self._watch, self._on_beat)
         self._beating: asyncio.Task[None] | None = None
         self._in_poll = InPoll()
         self._in_poll.on_wanted = self._tell
@@ -61,12 +61,12 @@ class ClassicMembership:
         """The view in which a leader has looked for changes of what it assigned."""
         self._fatal: BaseException | None = None
         self._api_timeout_ms: int = cluster.options["default.api.timeout.ms"]
-        standing.on_refusal = self._on_refusal
+        member.on_refusal = self._on_refusal
         cluster.listeners.append(lambda view: self._look())
 
     def group_metadata(self) -> GroupMetadata:
-        standing = self._standing
-        return standing.shown if standing.shown and self._subscriptions.is_group_managed else standing.metadata()
+        member = self._member
+        return member.shown if member.shown and self._subscriptions.is_group_managed else member.metadata()
 
     def polled(self, now_ms: int) -> None:
         self._watch.polled(now_ms)
@@ -112,7 +112,7 @@ class ClassicMembership:
 
     def _why_join(self) -> str:
         joined = self._joined
-        if joined is None or not self._standing.is_member:
+        if joined is None or not self._member.is_member:
             return "need to (re-)join the group"
         if self._subscriptions.topics != joined.topics:
             return "the subscription has changed"
@@ -144,31 +144,31 @@ class ClassicMembership:
         self._beats.begin()
         logger.info(
             "joined group=%r generation=%d member=%r leads=%s",
-            self._standing.group_id, joined.generation, self._standing.member_id, joined.led is not None,
+            self._member.group_id, joined.generation, self._member.member_id, joined.led is not None,
         )  # fmt: skip
         await self._take(joined)
 
     async def _prepare(self) -> None:
         """Commit and give up what the next generation may give to others."""
         going = self._going()
-        if self._standing.is_member:
+        if self._member.is_member:
             stop_reading(self._subscriptions, going)
             await self._commits.auto_commit_now(Deadline(self._clock, self._watch.max_interval_ms))
-        if self._going() or (self._is_eager and self._standing.is_member):
+        if self._going() or (self._is_eager and self._member.is_member):
             await self._in_poll.run(self._give_up)
-        if not self._standing.is_member:
+        if not self._member.is_member:
             self._joiner.owned_since = NO_GENERATION
 
     async def _give_up(self) -> None:
         # The generation may have been lost since the rebalance began, and with it everything.
-        going, is_lost = self._going(), not self._standing.is_member
-        logger.info("giving up group=%r lost=%s partitions=%s", self._standing.group_id, is_lost, _named(going))
+        going, is_lost = self._going(), not self._member.is_member
+        logger.info("giving up group=%r lost=%s partitions=%s", self._member.group_id, is_lost, _named(going))
         self._commits.forget(going)
         await give_up(self._subscriptions, going, is_lost=is_lost)
 
     def _going(self) -> list[TopicPartition]:
         owned = self._subscriptions.assigned()
-        if self._is_eager or not self._standing.is_member:
+        if self._is_eager or not self._member.is_member:
             return owned
         return [partition for partition in owned if partition.topic not in self._subscriptions.topics]
 
@@ -184,15 +184,15 @@ class ClassicMembership:
         if going:
             stop_reading(self._subscriptions, going)
             await self._commits.auto_commit_now(Deadline(self._clock, self._watch.max_interval_ms))
-            logger.info("giving up group=%r partitions=%s", self._standing.group_id, _named(going))
+            logger.info("giving up group=%r partitions=%s", self._member.group_id, _named(going))
             self._commits.forget(going)
-            await self._in_poll.run(lambda: give_up(self._subscriptions, going, is_lost=not self._standing.is_member))
+            await self._in_poll.run(lambda: give_up(self._subscriptions, going, is_lost=not self._member.is_member))
             # Others wait for these: the next generation gives them away (KIP-429).
             self._reason = "need to revoke partitions and re-join"
         await self._in_poll.run(lambda: self._take_up(joined))
 
     async def _take_up(self, joined: Joined) -> None:
-        if self._standing.generation != joined.generation:
+        if self._member.generation != joined.generation:
             return
         more = frozenset(one.topic for one in joined.partitions)
         self._topics.accept(more)
@@ -234,7 +234,7 @@ class ClassicMembership:
             self._commits.run_callbacks()
             owned = self._subscriptions.assigned()
             if owned and self._subscriptions.is_group_managed:
-                await give_up(self._subscriptions, owned, is_lost=not self._standing.is_member)
+                await give_up(self._subscriptions, owned, is_lost=not self._member.is_member)
                 self._commits.forget(owned)
         finally:
             self._joined = None
@@ -244,12 +244,12 @@ class ClassicMembership:
     # News from the background
 
     def _tell(self) -> None:
-        self.on_news()
+        self.on_change()
 
     def _look(self) -> None:
         """The view of the cluster has changed."""
         if self._joined is not None:
-            self.on_news()
+            self.on_change()
 
     def _on_beat(self, code: ErrorCode) -> None:
         """The coordinator's answer to a heartbeat was not that all is well."""
@@ -257,17 +257,17 @@ class ClassicMembership:
             self._reason = self._reason or "group is already rebalancing"
         elif code not in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
             self._fatal = self._coordinator.refusal(code)
-        self.on_news()
+        self.on_change()
 
     def _on_refusal(self, generation: int, code: ErrorCode) -> None:
         """A commit was refused."""
-        if generation == self._standing.generation:
+        if generation == self._member.generation:
             self._beats.answered(code)
 
     def _on_beats_over(self, task: "asyncio.Task[None]") -> None:
         if not task.cancelled() and task.exception() is not None:
             self._fatal = task.exception()
-            self.on_news()
+            self.on_change()
 
 
 def _named(partitions: Collection[TopicPartition]) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from levada.client.cluster import Cluster, Deadline
 from levada.client.consumer.background import LONGEST_WAIT_S, spawn, stop
 from levada.client.consumer.coordinator import Coordinator
+from levada.client.consumer.member_state import NO_GENERATION, MemberState, Phase
 from levada.client.consumer.offsets_wire import (
     commit_codes,
     commit_request,
@@ -17,7 +18,6 @@ from levada.client.consumer.offsets_wire import (
     fetched_offsets,
     newest_version,
 )
-from levada.client.consumer.standing import NO_GENERATION, Phase, Standing
 from levada.client.consumer.subscription import PartitionState, Subscriptions
 from levada.client.errors import CommitFailed, IllegalState, KafkaError, RebalanceInProgress, TimedOut, error_for
 from levada.client.types import GroupMetadata, OffsetAndMetadata, TopicPartition
@@ -73,14 +73,14 @@ class Commits:
         self,
         cluster: Cluster,
         coordinator: Coordinator,
-        standing: Standing,
+        member: MemberState,
         subscriptions: Subscriptions,
         on_commit: Callable[[Offsets], None],
     ) -> None:
         self._cluster = cluster
         self._clock = cluster.world.clock
         self._coordinator = coordinator
-        self._standing = standing
+        self._member = member
         self._subscriptions = subscriptions
         self._on_commit = on_commit
         options = cluster.options
@@ -117,7 +117,7 @@ class Commits:
             if callback is not None:
                 self._settled.append((callback, offsets, error))
             elif error is not None:
-                logger.warning("asynchronous commit failed group=%r: %s", self._standing.group_id, error)
+                logger.warning("asynchronous commit failed group=%r: %s", self._member.group_id, error)
 
         self._enqueue(dict(offsets), settle)
 
@@ -151,7 +151,7 @@ class Commits:
         return await self._cluster.persist(
             attempt,
             deadline,
-            f"the committed offsets of group {self._standing.group_id!r} are not known",
+            f"the committed offsets of group {self._member.group_id!r} are not known",
             setting=SETTING,
         )
 
@@ -164,7 +164,7 @@ class Commits:
         now_ms = self._clock.monotonic_ms()
         if self._due_ms is None:
             self._due_ms = now_ms + self._interval_ms
-        if now_ms < self._due_ms or (self._subscriptions.is_group_managed and self._standing.phase is not Phase.IN):
+        if now_ms < self._due_ms or (self._subscriptions.is_group_managed and self._member.phase is not Phase.IN):
             return
         self._due_ms = now_ms + self._interval_ms
         offsets = self._subscriptions.consumed()
@@ -196,7 +196,7 @@ class Commits:
 
     def _log_failure(self, _offsets: Offsets, error: KafkaError | None) -> None:
         if error is not None:
-            logger.warning("automatic commit failed group=%r: %s", self._standing.group_id, error)
+            logger.warning("automatic commit failed group=%r: %s", self._member.group_id, error)
 
     # Inside
 
@@ -239,7 +239,7 @@ class Commits:
                 async with asyncio.timeout(min(deadline.remaining_ms() / 1_000, LONGEST_WAIT_S)):
                     await asyncio.shield(self._sender)
             except TimeoutError as error:
-                group_id = self._standing.group_id
+                group_id = self._member.group_id
                 raise TimedOut(f"earlier commits of group {group_id!r} are still under way; not committed") from error
 
     async def _commit(self, orders: Sequence[_Order], deadline: Deadline) -> dict[TopicPartition, KafkaError]:
@@ -251,7 +251,7 @@ class Commits:
             self._check_held(held)
             return await self._commit_once(offsets)
 
-        what = f"the offsets of group {self._standing.group_id!r} were not committed"
+        what = f"the offsets of group {self._member.group_id!r} were not committed"
         faults = await self._cluster.persist(attempt, deadline, what, setting=SETTING)
         accepted = {partition: each for partition, each in offsets.items() if partition not in faults}
         self._last.update(accepted)
@@ -262,7 +262,7 @@ class Commits:
     def _check_held(self, held: Mapping[TopicPartition, PartitionState]) -> None:
         mine = self._subscriptions
         if not all(mine.is_assigned(partition) and mine.state(partition) is state for partition, state in held.items()):
-            raise CommitFailed(self._standing.why_out)
+            raise CommitFailed(self._member.why_out)
 
     async def _commit_once(self, offsets: Offsets) -> dict[TopicPartition, KafkaError]:
         who, view = self._committer(), self._cluster.view
@@ -281,31 +281,31 @@ class Commits:
 
     def _committer(self) -> GroupMetadata:
         """Who commits; an error while it is open whose the partitions are."""
-        standing = self._standing
+        member = self._member
         if not self._subscriptions.is_group_managed:
-            return GroupMetadata(standing.group_id, group_instance_id=standing.instance_id)
-        if standing.phase is Phase.REBALANCING:
+            return GroupMetadata(member.group_id, group_instance_id=member.instance_id)
+        if member.phase is Phase.REBALANCING:
             raise RebalanceInProgress(REBALANCING)
-        if not standing.is_member:
-            raise CommitFailed(standing.why_out)
-        return standing.metadata()
+        if not member.is_member:
+            raise CommitFailed(member.why_out)
+        return member.metadata()
 
     def _why(self, who: GroupMetadata, partition: TopicPartition, code: int) -> KafkaError:
-        standing = self._standing
+        member = self._member
         if code == ErrorCode.STALE_MEMBER_EPOCH:
             # The next heartbeat's answer has the new epoch (KIP-848).
             stale = error_for(code, context=f"group {who.group_id!r}")
             stale.retriable = True
             return stale
         if code == ErrorCode.REBALANCE_IN_PROGRESS:
-            standing.on_refusal(who.generation_id, ErrorCode.REBALANCE_IN_PROGRESS)
+            member.on_refusal(who.generation_id, ErrorCode.REBALANCE_IN_PROGRESS)
             return RebalanceInProgress(REBALANCING)
         if code in LOST:
             if who.generation_id == NO_GENERATION:
                 return CommitFailed(NOT_ALONE, code=ErrorCode(code))
-            if who.generation_id != standing.generation and standing.phase is Phase.REBALANCING:
+            if who.generation_id != member.generation and member.phase is Phase.REBALANCING:
                 return RebalanceInProgress(REBALANCING)
-            standing.on_refusal(who.generation_id, ErrorCode(code))
+            member.on_refusal(who.generation_id, ErrorCode(code))
             if code == ErrorCode.FENCED_INSTANCE_ID:
                 return self._coordinator.refusal(code)
             return CommitFailed(code=ErrorCode(code))
@@ -337,5 +337,5 @@ class Commits:
     def _asker(self) -> GroupMetadata:
         """Members of the new protocol show their epoch; others may ask as nobody in particular."""
         if self._speaks_next and self._subscriptions.is_group_managed:
-            return self._standing.metadata()
-        return GroupMetadata(self._standing.group_id)
+            return self._member.metadata()
+        return GroupMetadata(self._member.group_id)

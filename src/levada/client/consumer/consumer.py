@@ -93,14 +93,14 @@ class Consumer:
         """Read these partitions, without a group's help; replaces what was assigned before."""
         self._engine.enter()
         self._engine.subscriptions.assign([TopicPartition(*partition) for partition in dict.fromkeys(partitions)])
-        self._engine.news.changed()
+        self._engine.wake_signal.changed()
 
     async def unsubscribe(self) -> None:
         """Leave the group, or give up what was assigned."""
         self._engine.enter()
         await self._engine.membership.unsubscribe()
         self._engine.subscriptions.unsubscribe()
-        self._engine.news.changed()
+        self._engine.wake_signal.changed()
 
     def subscription(self) -> frozenset[str]:
         """The topics subscribed to: by name, or as far as the pattern has found any."""
@@ -169,7 +169,7 @@ class Consumer:
         """Record after record, without an end. Each counts as consumed when it is handed out, and not before."""
         engine = self._engine
         while True:
-            for record in await self._lend(ITERATION_SECONDS, engine.max_poll_records):
+            for record in await self._prefetch(ITERATION_SECONDS, engine.max_poll_records):
                 yield record
 
     def wakeup(self) -> None:
@@ -187,7 +187,7 @@ class Consumer:
             raise ValueError(f"{number} is no offset to seek to")
         position = Position(number) if epoch is None else Position(number, epoch)
         self._engine.subscriptions.seek(TopicPartition(*partition), position)
-        self._engine.news.changed()
+        self._engine.wake_signal.changed()
 
     @checked
     def seek_to_beginning(self, partitions: Collection[Partition] = ()) -> None:
@@ -291,27 +291,27 @@ class Consumer:
 
     # Inside
 
-    async def _lend(self, timeout: float, limit: int) -> Iterable[ConsumerRecord]:
+    async def _prefetch(self, timeout: float, limit: int) -> Iterable[ConsumerRecord]:
         """Up to so many records to be handed out one by one, as soon as there are any; none after the timeout."""
         engine = self._engine
         engine.start()
-        loan = await engine.polling.run(lambda: engine.fetcher.lend(limit), timeout * 1_000)
-        if loan is None:
+        prefetched = await engine.polling.run(lambda: engine.fetcher.prefetch(limit), timeout * 1_000)
+        if prefetched is None:
             return ()
         on_consume = engine.interceptors.on_consume
-        return chain.from_iterable(on_consume([record]) for record in loan) if engine.interceptors else loan
+        return chain.from_iterable(on_consume([record]) for record in prefetched) if engine.interceptors else prefetched
 
     def _set_paused(self, partitions: Collection[Partition], *, is_paused: bool) -> None:
         self._engine.enter()
         for state in [self._engine.subscriptions.state(TopicPartition(*partition)) for partition in partitions]:
             state.is_paused = is_paused
-        self._engine.news.changed()
+        self._engine.wake_signal.changed()
 
     def _seek_to(self, partitions: Collection[Partition], reset: Reset) -> None:
         self._engine.enter()
         self._engine.subscriptions.seek_to([TopicPartition(*partition) for partition in partitions], reset)
-        self._engine.positions.stir()
-        self._engine.news.changed()
+        self._engine.positions.retry_now()
+        self._engine.wake_signal.changed()
 
     def _to_commit(self, offsets: Offsets | None) -> dict[TopicPartition, OffsetAndMetadata]:
         return self._engine.subscriptions.consumed() if offsets is None else positions_of(offsets)

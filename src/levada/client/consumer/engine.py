@@ -11,15 +11,15 @@ from levada.client.consumer.deserializing import transform_for
 from levada.client.consumer.fetched import Reading
 from levada.client.consumer.fetcher import Fetcher
 from levada.client.consumer.membership import group_side
-from levada.client.consumer.news import News
 from levada.client.consumer.offset_lookup import FoundOffset, OffsetLookup
 from levada.client.consumer.polling import Polling
 from levada.client.consumer.positions import Positions
 from levada.client.consumer.subscription import Position, Subscriptions
+from levada.client.consumer.wake_signal import WakeSignal
+from levada.client.default_world import default_world
 from levada.client.errors import IllegalState
 from levada.client.interceptors import Interceptors
 from levada.client.options import Options, parse_offset_reset
-from levada.client.surroundings import real_surroundings
 from levada.client.types import RebalanceListener, TopicPartition
 from levada.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from levada.world.world import ClientWorld
@@ -31,27 +31,27 @@ class Engine:
     def __init__(self, options: Options, world: ClientWorld | None) -> None:
         for warning in options.warnings:
             logger.warning(warning)
-        self.world = world or real_surroundings()
+        self.world = world or default_world()
         self.options = options
         self.max_poll_records: int = options["max.poll.records"]
         self.api_timeout_ms: int = options["default.api.timeout.ms"]
         self.has_default_timeout = "default.api.timeout.ms" not in options.given
         self.interceptors = Interceptors(options["interceptor.classes"], options)
-        self.news = News()
+        self.wake_signal = WakeSignal()
         self.cluster = Cluster(self.world, options, creates_topics=options["allow.auto.create.topics"])
         self.subscriptions = Subscriptions()
         is_committed_only = options["isolation.level"] == "read_committed"
         self.lookup = OffsetLookup(self.cluster, int(is_committed_only))
         policy = parse_offset_reset(options["auto.offset.reset"])
-        self.positions = Positions(self.cluster, self.subscriptions, self.lookup, policy, self.news.changed)
+        self.positions = Positions(self.cluster, self.subscriptions, self.lookup, policy, self.wake_signal.changed)
         self.membership, self.commits = group_side(self.cluster, self.subscriptions, self.interceptors.on_commit)
-        self.membership.on_news = self.news.arrived
+        self.membership.on_change = self.wake_signal.arrived
         self._has_group = options["group.id"] is not None
         if self._has_group:
             self.positions.commits = self.commits
         transform = transform_for(options["key.deserializer"], options["value.deserializer"])
         reading = Reading(options["check.crcs"], is_committed_only, transform)
-        self.fetcher = Fetcher(self.cluster, self.subscriptions, self.positions, reading, self.news)
+        self.fetcher = Fetcher(self.cluster, self.subscriptions, self.positions, reading, self.wake_signal)
         self.subscriptions.settle = self.fetcher.recall
         self.polling = Polling(
             self.cluster,
@@ -60,7 +60,7 @@ class Engine:
             self.commits,
             self.positions,
             self.fetcher,
-            self.news,
+            self.wake_signal,
         )
         self.cluster.listeners.append(self._on_view)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -107,7 +107,7 @@ class Engine:
             if not names or not all(names):
                 raise ValueError("no topic, or one without a name; unsubscribe() gives up what was subscribed")
             self.subscriptions.subscribe(names, listener)
-        self.news.changed()
+        self.wake_signal.changed()
 
     async def position(self, partition: TopicPartition, deadline: Deadline) -> int:
         self.start()
@@ -136,7 +136,7 @@ class Engine:
         for partition, offset in firsts.items():
             if self.subscriptions.is_assigned(partition):
                 self.subscriptions.seek(partition, Position(offset))
-        self.news.changed()
+        self.wake_signal.changed()
 
     def has_reached(self, ends: Mapping[TopicPartition | tuple[str, int], int]) -> bool:
         """Whether no position is before its end."""
@@ -227,5 +227,5 @@ class Engine:
         self._closing = background(self._close(Deadline(self.world.clock, 0)))
 
     def _on_view(self, view: ClusterView) -> None:
-        self.positions.stir()
-        self.news.changed()
+        self.positions.retry_now()
+        self.wake_signal.changed()

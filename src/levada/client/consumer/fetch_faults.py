@@ -26,7 +26,7 @@ NEEDS_METADATA = frozenset(
 """Somebody else leads, or nobody: the view of the cluster is old, or the cluster is about to change."""
 
 PASSES = frozenset({ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.UNKNOWN_SERVER_ERROR})
-"""The broker has not heard the news yet, or stumbled."""
+"""The broker has not heard of it yet, or stumbled."""
 
 
 class FetchFaults:

@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
 from levada.client.cluster import NO_EPOCH
-from levada.client.consumer.loan import Loan
+from levada.client.consumer.prefetched_records import PrefetchedRecords
 from levada.client.consumer.subscription import PartitionState, Position
 from levada.client.errors import CorruptRecord, KafkaError, SerializationFailed
 from levada.client.types import TopicPartition
@@ -208,12 +208,16 @@ class Backlog:
                 taken = chosen
         return taken
 
-    def lend(self, limit: int, reading: Reading) -> Loan | None:
+    def prefetch(self, limit: int, reading: Reading) -> PrefetchedRecords | None:
         """Up to so many records; they stay here until `take_back`. A fault is raised if it comes first."""
-        return Loan(self._records, self._taken, limit) if self._records or self._open_batches(reading) else None
+        return (
+            PrefetchedRecords(self._records, self._taken, limit)
+            if self._records or self._open_batches(reading)
+            else None
+        )
 
     def take_back(self, count: int) -> None:
-        """So many of what was lent count as consumed."""
+        """So many of the prefetched records count as consumed."""
         if not count or self.is_stale:
             return
         end = self._taken + count

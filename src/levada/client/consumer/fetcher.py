@@ -9,11 +9,11 @@ from levada.client.consumer.fetch_faults import FetchFaults
 from levada.client.consumer.fetch_loop import FOREVER_MS, FetchLimits, FetchLoop, FetchPlan, Obstacle
 from levada.client.consumer.fetch_session import Ask, FetchSession, SessionKey
 from levada.client.consumer.fetched import Backlog, Reading
-from levada.client.consumer.loan import LOAN_RECORDS, LOAN_SECONDS, Loan
-from levada.client.consumer.news import News
 from levada.client.consumer.positions import Positions
-from levada.client.consumer.sources import Sources
+from levada.client.consumer.prefetched_records import PREFETCH_RECORDS, PREFETCH_SECONDS, PrefetchedRecords
+from levada.client.consumer.read_replicas import ReadReplicas
 from levada.client.consumer.subscription import PartitionState, Subscriptions
+from levada.client.consumer.wake_signal import WakeSignal
 from levada.client.errors import KafkaError
 from levada.client.types import TopicPartition
 from levada.model.errors import ErrorCode
@@ -31,9 +31,9 @@ class Batches(NamedTuple):
     batches: list[BatchView]
 
 
-class _Lent(NamedTuple):
+class _Prefetched(NamedTuple):
     backlog: Backlog
-    loan: Loan
+    prefetched: PrefetchedRecords
     timer: asyncio.TimerHandle
     """Ends it."""
 
@@ -42,20 +42,25 @@ class Fetcher:
     """Up to `fetch.max.bytes` from each broker wait here to be read, and of a partition about two answers."""
 
     def __init__(
-        self, cluster: Cluster, subscriptions: Subscriptions, positions: Positions, reading: Reading, news: News
+        self,
+        cluster: Cluster,
+        subscriptions: Subscriptions,
+        positions: Positions,
+        reading: Reading,
+        wake_signal: WakeSignal,
     ) -> None:
         options = cluster.options
         self.loops: dict[int, FetchLoop] = {}
         self.bytes_fetched = 0
         self.records_consumed = 0
-        """Those of loans once they have ended."""
+        """Prefetched records count once their reader has ended."""
         self.is_behind = False
         """Reading has made room for a fetch, which is sent as soon as its loop gets a turn."""
         self._cluster = cluster
         self._subscriptions = subscriptions
         self._positions = positions
         self._reading = reading
-        self._news = news
+        self._wake_signal = wake_signal
         self._limits = FetchLimits(
             min_bytes=options["fetch.min.bytes"],
             max_wait_ms=options["fetch.max.wait.ms"],
@@ -68,11 +73,11 @@ class Fetcher:
         self._backlogs: dict[TopicPartition, Backlog] = {}
         self._ready: dict[TopicPartition, Backlog] = {}
         """Those that have something, the next to be read first."""
-        self._sources = Sources(cluster, subscriptions)
+        self._read_replicas = ReadReplicas(cluster, subscriptions)
         self._assignment_seen = -1
         self._faults = FetchFaults(cluster, has_policy=positions.has_policy)
         self._failure: KafkaError | None = None
-        self._lent: _Lent | None = None
+        self._prefetched: _Prefetched | None = None
 
     # Reading: without waiting, so that nothing is lost when a poll is cancelled
 
@@ -115,48 +120,48 @@ class Fetcher:
                 break
         return taken
 
-    def lend(self, limit: int) -> Loan | None:
-        """Up to so many records of one partition, to be handed out one by one; the loan ends with `recall`."""
+    def prefetch(self, limit: int) -> PrefetchedRecords | None:
+        """Up to so many records of one partition, to be handed out one by one until `recall`."""
         self._drop_unassigned()
         for backlog in list(self._ready.values()):
             if not _is_readable(backlog):
                 continue
             unread = backlog.unread_bytes
             try:
-                loan = backlog.lend(limit, self._reading)
-                if loan is None and backlog.failure is not None:
+                prefetched = backlog.prefetch(limit, self._reading)
+                if prefetched is None and backlog.failure is not None:
                     self._faults.face(backlog)
             finally:
                 self._has_read(backlog, unread)
-            if loan is not None:
-                return self._begin(backlog, loan)
+            if prefetched is not None:
+                return self._begin(backlog, prefetched)
         self._raise_failure()
         return None
 
-    def lend_decoded(self) -> Loan | None:
+    def prefetch_decoded(self) -> PrefetchedRecords | None:
         """What the last `take` has decoded and left, for another thread's next polls."""
         backlog = next(filter(_is_readable, self._ready.values()), None)
         if backlog is None or not backlog.is_in_batch:
             return None
-        loan = backlog.lend(LOAN_RECORDS, self._reading)
-        return None if loan is None else self._begin(backlog, loan)
+        prefetched = backlog.prefetch(PREFETCH_RECORDS, self._reading)
+        return None if prefetched is None else self._begin(backlog, prefetched)
 
-    def _begin(self, backlog: Backlog, loan: Loan) -> Loan:
-        assert self._lent is None, "a poll ends the loan before it"
-        timer = asyncio.get_running_loop().call_later(LOAN_SECONDS, self.recall)
-        self._lent = _Lent(backlog, loan, timer)
-        return loan
+    def _begin(self, backlog: Backlog, prefetched: PrefetchedRecords) -> PrefetchedRecords:
+        assert self._prefetched is None, "a poll ends the prefetch before it"
+        timer = asyncio.get_running_loop().call_later(PREFETCH_SECONDS, self.recall)
+        self._prefetched = _Prefetched(backlog, prefetched, timer)
+        return prefetched
 
     def recall(self) -> None:
-        """End the loan, if there is one: what was taken of it counts as consumed, and nothing more is taken.
+        """End the prefetch, if there is one: what was taken of it counts as consumed, and nothing more is taken.
 
         Comes before all that looks at positions or takes records, and after some time.
         """
-        if self._lent is None:
+        if self._prefetched is None:
             return
-        (backlog, loan, timer), self._lent = self._lent, None
+        (backlog, prefetched, timer), self._prefetched = self._prefetched, None
         timer.cancel()
-        count = loan.end()
+        count = prefetched.end()
         self.records_consumed += count
         unread = backlog.unread_bytes
         backlog.take_back(count)
@@ -164,12 +169,12 @@ class Fetcher:
             self._has_read(backlog, unread)
         else:
             # Dropped meanwhile; what took its place begins before what was taken.
-            self._news.changed()
+            self._wake_signal.changed()
 
-    def end_loan(self) -> None:
+    def end_prefetch(self) -> None:
         """In a fork, which has no loop: the records belong to the other process."""
-        if self._lent is not None:
-            self._lent.loan.end()
+        if self._prefetched is not None:
+            self._prefetched.prefetched.end()
 
     def peek_batches(self) -> list[Batches]:
         """All that may be handed out now, in whole batches; `skip_batches` makes it count as consumed."""
@@ -215,7 +220,7 @@ class Fetcher:
         partition = backlog.partition
         if backlog.is_stale:
             self._drop(partition)
-            self._news.changed()
+            self._wake_signal.changed()
         elif not backlog.is_in_batch:
             # Not before the batch is done: decoded records of many partitions would fill the caches.
             self._ready.pop(partition, None)
@@ -237,7 +242,7 @@ class Fetcher:
         brokers = self._cluster.view.brokers
         for node_id in [node_id for node_id, loop in self.loops.items() if node_id not in brokers or loop.is_over]:
             self.loops.pop(node_id).abandon()
-        for node_id in self._sources.by_node(self._cluster.world.clock.monotonic_ms()):
+        for node_id in self._read_replicas.by_node(self._cluster.world.clock.monotonic_ms()):
             if node_id in brokers and node_id not in self.loops:
                 self.loops[node_id] = FetchLoop(self._cluster, self, self._limits, node_id)
         for loop in self.loops.values():
@@ -254,7 +259,7 @@ class Fetcher:
         plan = FetchPlan({}, {}, 0)
         buffered = 0
         retry_in_ms = FOREVER_MS
-        for source in self._sources.by_node(now_ms).get(node_id, ()):
+        for source in self._read_replicas.by_node(now_ms).get(node_id, ()):
             partition, state = source.partition, source.state
             if not state.is_fetchable or not self._is_sound(partition, state):
                 continue
@@ -299,12 +304,12 @@ class Fetcher:
                 backlog = plan.backlogs[key]
                 if self._is_current(backlog):
                     self._absorb(node_id, backlog, answer)
-        self._news.arrived()
+        self._wake_signal.arrived()
 
     def fail(self, error: KafkaError) -> None:
         """Raised by the next poll."""
         self._failure = error
-        self._news.arrived()
+        self._wake_signal.arrived()
 
     async def close(self, deadline: Deadline) -> None:
         loops = list(self.loops.values())
@@ -324,10 +329,10 @@ class Fetcher:
             self._cluster.heard_of_leader(*partition, hint.leader_id, hint.leader_epoch)
         if answer.error_code != ErrorCode.NONE:
             self._faults.note(backlog, answer.error_code, is_from_replica=state.read_replica == node_id)
-            self._sources.forget()
+            self._read_replicas.forget()
             if backlog.failure is not None:
                 self._ready[partition] = backlog
-            self._news.changed()
+            self._wake_signal.changed()
             return
         if answer.high_watermark >= 0:
             state.high_watermark = answer.high_watermark
@@ -337,8 +342,8 @@ class Fetcher:
         if answer.preferred_read_replica != NO_NODE:
             state.read_replica = answer.preferred_read_replica
             state.read_replica_until_ms = self._cluster.world.clock.monotonic_ms() + self._replica_ms
-            self._sources.forget()
-            self._news.changed()
+            self._read_replicas.forget()
+            self._wake_signal.changed()
         if answer.records:
             assert not isinstance(answer.records, FileRange), "only brokers send files"
             self.bytes_fetched += backlog.add(answer.records, answer.aborted_transactions)
@@ -359,7 +364,7 @@ class Fetcher:
             return True
         # Another leader: what came from the one before may not be in its log.
         self._drop(partition)
-        self._positions.pursue()
+        self._positions.start_if_needed()
         return False
 
     def _is_current(self, backlog: Backlog) -> bool:

@@ -7,8 +7,8 @@ from levada.client.cluster import Cluster, Deadline
 from levada.client.consumer.classic_membership import ClassicMembership
 from levada.client.consumer.commits import Commits
 from levada.client.consumer.coordinator import Coordinator
-from levada.client.consumer.next_membership import NextMembership
-from levada.client.consumer.standing import Standing
+from levada.client.consumer.kip848_membership import Kip848Membership
+from levada.client.consumer.member_state import MemberState
 from levada.client.consumer.subscription import Subscriptions
 from levada.client.errors import IllegalState
 from levada.client.types import GroupMetadata, OffsetAndMetadata, TopicPartition
@@ -17,7 +17,7 @@ from levada.client.types import GroupMetadata, OffsetAndMetadata, TopicPartition
 class Membership(Protocol):
     """One consumer's place in its group; heartbeats go on in the background, the rest happens inside poll."""
 
-    on_news: Callable[[], None]
+    on_change: Callable[[], None]
     """Called when there is something for `advance` to do: set it to what wakes a poll that waits for records."""
 
     def group_metadata(self) -> GroupMetadata: ...
@@ -47,21 +47,21 @@ def group_side(
     """What a consumer needs to be in a group; `on_commit` hears of each commit that succeeded."""
     options = cluster.options
     group_id: str | None = options["group.id"]
-    standing = Standing(group_id or "", options["group.instance.id"])
+    member = MemberState(group_id or "", options["group.instance.id"])
     coordinator = Coordinator(cluster, group_id or "")
-    commits = Commits(cluster, coordinator, standing, subscriptions, on_commit)
+    commits = Commits(cluster, coordinator, member, subscriptions, on_commit)
     if group_id is None:
         return NoGroup(subscriptions), commits
     if options["group.protocol"] == "consumer":
-        return NextMembership(cluster, coordinator, standing, subscriptions, commits), commits
-    return ClassicMembership(cluster, coordinator, standing, subscriptions, commits), commits
+        return Kip848Membership(cluster, coordinator, member, subscriptions, commits), commits
+    return ClassicMembership(cluster, coordinator, member, subscriptions, commits), commits
 
 
 class NoGroup:
     """The membership of a consumer without a group."""
 
     def __init__(self, subscriptions: Subscriptions) -> None:
-        self.on_news: Callable[[], None] = lambda: None
+        self.on_change: Callable[[], None] = lambda: None
         self._subscriptions = subscriptions
 
     def group_metadata(self) -> GroupMetadata:

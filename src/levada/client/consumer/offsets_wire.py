@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 
 from levada.client.cluster import NO_EPOCH, ClusterView
-from levada.client.consumer.standing import NO_GENERATION
+from levada.client.consumer.member_state import NO_GENERATION
 from levada.client.types import GroupMetadata, OffsetAndMetadata, TopicPartition
 from levada.model.errors import ErrorCode
 from levada.protocol.declare import NO_UUID

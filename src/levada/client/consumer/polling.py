@@ -8,9 +8,9 @@ from levada.client.cluster import Cluster, Deadline
 from levada.client.consumer.commits import Commits
 from levada.client.consumer.fetcher import Fetcher
 from levada.client.consumer.membership import Membership
-from levada.client.consumer.news import News
 from levada.client.consumer.positions import Positions
 from levada.client.consumer.subscription import Mode, Subscriptions
+from levada.client.consumer.wake_signal import WakeSignal
 from levada.client.errors import IllegalState, error_for
 from levada.model.errors import ErrorCode
 
@@ -34,7 +34,7 @@ class Polling:
         commits: Commits,
         positions: Positions,
         fetcher: Fetcher,
-        news: News,
+        wake_signal: WakeSignal,
     ) -> None:
         self._cluster = cluster
         self._clock = cluster.world.clock
@@ -43,7 +43,7 @@ class Polling:
         self._commits = commits
         self._positions = positions
         self._fetcher = fetcher
-        self._news = news
+        self._wake_signal = wake_signal
         self._is_polling = False
         self._is_woken = False
         self._is_closed = False
@@ -54,12 +54,12 @@ class Polling:
     def wake(self) -> None:
         """The poll that waits, or else the next one, returns at once."""
         self._is_woken = True
-        self._news.arrived()
+        self._wake_signal.arrived()
 
     def close(self) -> None:
         """The poll that waits fails."""
         self._is_closed = True
-        self._news.arrived()
+        self._wake_signal.arrived()
 
     async def run(self, take: Callable[[], T], timeout_ms: float) -> T:
         """The first that `take` has, or the nothing that it has at the end.
@@ -82,13 +82,13 @@ class Polling:
         while True:
             if self._is_closed:
                 raise IllegalState("the consumer was closed during a poll")
-            self._news.forget()
+            self._wake_signal.forget()
             now_ms = self._clock.monotonic_ms()
             self._membership.polled(now_ms)
             await self._membership.advance(deadline)
             await self._commits.auto_commit_if_due()
             self._commits.run_callbacks()
-            is_changed = self._news.take_changed()
+            is_changed = self._wake_signal.take_changed()
             if is_changed or self._assignment_seen != self._subscriptions.assignment_version:
                 self._look_around()
             self._positions.raise_failure()
@@ -105,7 +105,7 @@ class Polling:
                 await self._yield()
                 has_yielded = True
                 continue
-            await self._news.wait(min(deadline.remaining_ms(), LONGEST_NAP_MS))
+            await self._wake_signal.wait(min(deadline.remaining_ms(), LONGEST_NAP_MS))
             self._turn_began_ms = self._clock.monotonic_ms()
             has_yielded = True
 
@@ -119,7 +119,7 @@ class Polling:
         self._assignment_seen = subscriptions.assignment_version
         if subscriptions.mode is Mode.MANUAL:
             cluster.want_only(sorted(subscriptions.topics))
-        self._positions.pursue()
+        self._positions.start_if_needed()
         self._fetcher.arrange()
         if subscriptions.mode is Mode.MANUAL:
             for topic in sorted(subscriptions.topics):

@@ -6,8 +6,8 @@ from typing import Protocol
 
 from levada.client.cluster import NO_EPOCH, NO_NODE, Cluster, Deadline
 from levada.client.consumer.epoch_check import EpochEnd, epoch_ends
-from levada.client.consumer.errand import Errand
 from levada.client.consumer.offset_lookup import EARLIEST, LATEST, UNKNOWN_OFFSET, FoundOffset, OffsetLookup
+from levada.client.consumer.retrying_task import RetryingTask
 from levada.client.consumer.subscription import PartitionState, Position, Reset, Subscriptions
 from levada.client.errors import KafkaError, LogTruncated, NoOffsetForPartition
 from levada.client.options import OffsetResetStrategy
@@ -31,7 +31,7 @@ class Positions:
         subscriptions: Subscriptions,
         lookup: OffsetLookup,
         policy: OffsetResetStrategy,
-        on_news: Callable[[], None],
+        on_change: Callable[[], None],
     ) -> None:
         self.commits: CommittedOffsets | None = None
         """None without a group: there is nothing to ask for."""
@@ -41,10 +41,10 @@ class Positions:
         self._policy = policy
         self._seen_assignment = -1
         # Apart from each other: a coordinator that cannot be reached must not hold up what leaders are asked.
-        self._errands = (
-            Errand(cluster.backoff, self._lacks_positions, [self._begin_at_committed], on_news),
-            Errand(
-                cluster.backoff, self._needs_leaders, [self._reset, self._check_epochs, self._find_leaders], on_news
+        self._tasks = (
+            RetryingTask(cluster.backoff, self._lacks_positions, [self._begin_at_committed], on_change),
+            RetryingTask(
+                cluster.backoff, self._needs_leaders, [self._reset, self._check_epochs, self._find_leaders], on_change
             ),
         )
 
@@ -52,32 +52,32 @@ class Positions:
     def has_policy(self) -> bool:
         return self._policy.where != "none"
 
-    def pursue(self) -> None:
+    def start_if_needed(self) -> None:
         """See to the partitions that have no position, or none that is sound; returns at once."""
         if self._seen_assignment != self._subscriptions.assignment_version:
             self._seen_assignment = self._subscriptions.assignment_version
-            self.stir()
-        for errand in self._errands:
-            errand.pursue()
+            self.retry_now()
+        for task in self._tasks:
+            task.start_if_needed()
 
-    def stir(self) -> None:
+    def retry_now(self) -> None:
         """Something changed that may help those that are stuck."""
-        for errand in self._errands:
-            errand.stir()
+        for task in self._tasks:
+            task.retry_now()
 
     def raise_failure(self) -> None:
         """What came in the way, once."""
-        for errand in self._errands:
-            errand.raise_failure()
+        for task in self._tasks:
+            task.raise_failure()
 
     async def settle(self) -> None:
         """Wait until the work that is under way is done, or has failed."""
-        for errand in self._errands:
-            await errand.settle()
+        for task in self._tasks:
+            await task.settle()
 
     def close(self) -> None:
-        for errand in self._errands:
-            errand.close()
+        for task in self._tasks:
+            task.close()
 
     # Which need care
 
@@ -125,7 +125,7 @@ class Positions:
             offset = committed.get(partition)
             if offset is None:
                 state.reset = Reset.POLICY
-                self._errands[1].pursue()
+                self._tasks[1].start_if_needed()
             else:
                 epoch = NO_EPOCH if offset.leader_epoch is None else offset.leader_epoch
                 self._subscriptions.seek(partition, Position(offset.offset, epoch))

@@ -2,7 +2,7 @@ from collections.abc import Callable
 from typing import Any
 
 from levada.client.producer.batch import Batch
-from levada.client.producer.routes import TopicLanes
+from levada.client.producer.routes import TopicQueues
 
 class Ticket:
     def __init__(self, batch: Batch, index: int, timestamp_ms: int) -> None: ...
@@ -17,7 +17,7 @@ class Front:
     is_open: bool
     def __init__(
         self,
-        topics: dict[str, TopicLanes],
+        topics: dict[str, TopicQueues],
         handle_type: type[Any],
         append_open: Callable[..., Any],
         now_ms: Callable[[], int],

@@ -36,7 +36,7 @@ cdef class Ticket:
 
 
 cdef class Front:
-    """Puts a record into the open batch of its lane, or leaves it to the longer way."""
+    """Puts a record into the open batch of its queue, or leaves it to the longer way."""
 
     cdef dict topics
     cdef type handle_type
@@ -73,15 +73,15 @@ cdef class Front:
         cdef int is_too_large = 0
         if not self.is_open or partition is not None or headers is not None or not isinstance(topic, str):
             return None
-        lanes = self.topics.get(topic)
-        if lanes is None:
+        queues = self.topics.get(topic)
+        if queues is None:
             return None
         if key is None:
-            lane = lanes.sticky
-            if lane is None:
+            queue = queues.sticky
+            if queue is None:
                 return None
         elif PyBytes_CheckExact(key):
-            lane = lanes.lanes[(murmur2(key) & 0x7FFF_FFFF) % lanes.count]
+            queue = queues.partitions[(murmur2(key) & 0x7FFF_FFFF) % queues.count]
         else:
             return None
         if self.check is not None:
@@ -99,8 +99,8 @@ cdef class Front:
                 return None
             if not (on_delivery is None or callable(on_delivery)):
                 return None
-            return self.append_open(lane, time_ms, key, value, (), on_delivery)
-        batch = lane.open
+            return self.append_open(queue, time_ms, key, value, (), on_delivery)
+        batch = queue.open
         if batch is None:
             return None
         index = batch.writer.append(time_ms, key, value)

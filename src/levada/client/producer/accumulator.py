@@ -8,7 +8,7 @@ from levada.client.options import Options
 from levada.client.options.older_keys import MAX_BATCH_RECORDS, MAX_WAITING_RECORDS
 from levada.client.producer.batch import Batch, OnDelivery
 from levada.client.producer.handle import Handle
-from levada.client.producer.lane import Lane
+from levada.client.producer.partition_queue import PartitionQueue
 from levada.model.buffers import Buffer
 from levada.records.record import BATCH_HEADER_SIZE, HeaderInput
 from levada.records.writer import BatchWriter
@@ -81,8 +81,8 @@ class Accumulator:
 
     def __init__(self, options: Options, now_ms: Callable[[], float], wake: Callable[[], None]) -> None:
         self.lock = threading.Lock()
-        self.ready: dict[Lane, None] = {}
-        """Lanes with something to send, in the order they became so."""
+        self.ready: dict[PartitionQueue, None] = {}
+        """Queues with something to send, in the order they became so."""
         self.incomplete: dict[Batch, None] = {}
         """Batches without an outcome, oldest first."""
         self.memory: int = options["buffer.memory"]
@@ -94,7 +94,7 @@ class Accumulator:
         """How often memory was given back: who found none, and sees this grown, may try again."""
         self.refusal: str | None = None
         """Why no batch is begun any more."""
-        self._lingering: dict[Lane, None] = {}
+        self._lingering: dict[PartitionQueue, None] = {}
         self._now_ms = now_ms
         self.wake = wake
         """Tells the loop that there is something to do; called without the lock."""
@@ -111,17 +111,17 @@ class Accumulator:
 
     def append_open(
         self,
-        lane: Lane,
+        queue: PartitionQueue,
         timestamp_ms: int,
         key: Buffer | None,
         value: Buffer | None,
         headers: Sequence[HeaderInput],
         on_delivery: OnDelivery | None,
     ) -> Handle | None:
-        """Put a record into the batch that its lane has open; None when there is none, or it has no room."""
+        """Put a record into the batch that its queue has open; None when there is none, or it has no room."""
         with self.lock:
-            batch = lane.open
-            if batch is None or not self.takes_record(lane):
+            batch = queue.open
+            if batch is None or not self.takes_record(queue):
                 return None
             index = batch.writer.append(timestamp_ms, key, value, headers)
             if index < 0:
@@ -132,7 +132,7 @@ class Accumulator:
 
     def append(
         self,
-        lane: Lane,
+        queue: PartitionQueue,
         timestamp_ms: int,
         key: Buffer | None,
         value: Buffer | None,
@@ -140,44 +140,44 @@ class Accumulator:
         on_delivery: OnDelivery | None,
     ) -> Handle | None:
         """The same, in a new batch where it takes one; None when there is no memory for it."""
-        handle = self.append_open(lane, timestamp_ms, key, value, headers, on_delivery)
+        handle = self.append_open(queue, timestamp_ms, key, value, headers, on_delivery)
         if handle is None:
             with self.lock:
-                handle = self._append_anew(lane, timestamp_ms, key, value, headers, on_delivery)
+                handle = self._append_anew(queue, timestamp_ms, key, value, headers, on_delivery)
             self.wake()
         return handle
 
     def _append_anew(
         self,
-        lane: Lane,
+        queue: PartitionQueue,
         timestamp_ms: int,
         key: Buffer | None,
         value: Buffer | None,
         headers: Sequence[HeaderInput],
         on_delivery: OnDelivery | None,
     ) -> Handle | None:
-        batch = self.begin(lane, record_size(key, value, headers))
+        batch = self.begin(queue, record_size(key, value, headers))
         if batch is None:
             return None
         try:
             index = batch.writer.append(timestamp_ms, key, value, headers)
         except BaseException:
-            self.undo(lane, batch)
+            self.undo(queue, batch)
             raise
         if on_delivery is not None:
             batch.tell(index, timestamp_ms, on_delivery)
         return Handle(batch, index, timestamp_ms)
 
-    def close_full(self, lane: Lane) -> bool:
-        """The lane's batch has no room for the next record, so it need not wait for it; False if there is none."""
+    def close_full(self, queue: PartitionQueue) -> bool:
+        """The queue's batch has no room for the next record, so it need not wait for it; False if there is none."""
         with self.lock:
-            is_closed = self.close(lane, is_full=True)
+            is_closed = self.close(queue, is_full=True)
         if is_closed:
             self.wake()
         return is_closed
 
-    def begin(self, lane: Lane, size: int) -> Batch | None:
-        """Close the lane's batch and begin one with room for a record of this size; None when there is no memory.
+    def begin(self, queue: PartitionQueue, size: int) -> Batch | None:
+        """Close the queue's batch and begin one with room for a record of this size; None when there is no memory.
 
         With the lock held, and kept until the new batch has its first record.
         """
@@ -188,41 +188,41 @@ class Accumulator:
             raise RecordTooLarge(f"a record of {size} bytes, where max.request.size is {self._max_request_size}")
         if size > self.memory:
             raise RecordTooLarge(f"a record of {size} bytes, where buffer.memory is {self.memory}")
-        self.close(lane, is_full=True)
-        reserved = max(size, self._size_for(lane))
+        self.close(queue, is_full=True)
+        reserved = max(size, self._size_for(queue))
         if reserved > self.free or self._has_too_many_records():
             # Nothing can wait for company any more: only what is sent gives memory back.
             self._close_all()
             return None
         self.free -= reserved
-        lane.used_at_ms = self._now_ms()
+        queue.used_at_ms = self._now_ms()
         self._spare.trim(self.free)
-        batch = Batch(lane, BatchWriter(reserved, self._spare.take(reserved)), reserved, lane.used_at_ms)
-        lane.open = batch
-        self._lingering[lane] = None
+        batch = Batch(queue, BatchWriter(reserved, self._spare.take(reserved)), reserved, queue.used_at_ms)
+        queue.open = batch
+        self._lingering[queue] = None
         self.incomplete[batch] = None
         return batch
 
-    def takes_record(self, lane: Lane) -> bool:
-        """Whether the lane's batch may have one more, if it has the room; with the lock held."""
+    def takes_record(self, queue: PartitionQueue) -> bool:
+        """Whether the queue's batch may have one more, if it has the room; with the lock held."""
         if not self.counts_records:
             return True
-        is_full = lane.open is not None and lane.open.count == self._max_batch_records
+        is_full = queue.open is not None and queue.open.count == self._max_batch_records
         return not is_full and not self._has_too_many_records()
 
     def _has_too_many_records(self) -> bool:
         limit = self._max_waiting_records
         return limit is not None and sum(batch.count for batch in self.incomplete) >= limit
 
-    def _size_for(self, lane: Lane) -> int:
-        """What a new batch may grow to: lanes that are filled at once must not take the memory from each other."""
+    def _size_for(self, queue: PartitionQueue) -> int:
+        """What a new batch may grow to: queues that are filled at once must not take the memory from each other."""
         share = self.memory // (4 * (len(self._lingering) + len(self.ready) + 1))
-        return self._sizes.within(min(share, lane.largest_batch))
+        return self._sizes.within(min(share, queue.largest_batch))
 
-    def undo(self, lane: Lane, batch: Batch) -> None:
+    def undo(self, queue: PartitionQueue, batch: Batch) -> None:
         """Nothing came of a batch: what was to be its first record cannot be encoded."""
-        lane.open = None
-        del self._lingering[lane]
+        queue.open = None
+        del self._lingering[queue]
         del self.incomplete[batch]
         self.free += batch.reserved
 
@@ -232,12 +232,12 @@ class Accumulator:
         """Close the batches that have waited for `linger.ms`; the time when the next one will have."""
         with self.lock:
             while self._lingering:
-                lane = next(iter(self._lingering))
-                assert lane.open is not None
-                due_ms = lane.open.created_ms + self.linger_ms
+                queue = next(iter(self._lingering))
+                assert queue.open is not None
+                due_ms = queue.open.created_ms + self.linger_ms
                 if due_ms > now_ms:
                     return due_ms
-                self.close(lane)
+                self.close(queue)
         return None
 
     def flush(self) -> list[Batch]:
@@ -260,7 +260,7 @@ class Accumulator:
             others = (batch.created_ms for batch in self.incomplete if batch.created_ms > created_until_ms)
             return expired, min(others, default=None)
 
-    def ready_lanes(self) -> list[Lane]:
+    def ready_queues(self) -> list[PartitionQueue]:
         with self.lock:
             return list(self.ready)
 
@@ -275,41 +275,41 @@ class Accumulator:
                     self._spare.keep(memory, batch.reserved)
         self.on_room()
 
-    def take(self, lane: Lane) -> Batch:
-        """Remove the first batch from a lane's queue."""
+    def take(self, queue: PartitionQueue) -> Batch:
+        """Remove the first batch from a partition's queue."""
         with self.lock:
-            return lane.queue.popleft()
+            return queue.waiting.popleft()
 
     def withdraw(self, batch: Batch) -> None:
-        """Remove a batch from its lane's queue, wherever it stands."""
+        """Remove a batch from its queue, wherever it stands."""
         with self.lock:
-            if batch is batch.lane.open:
-                self.close(batch.lane)
-            if batch in batch.lane.queue:
-                batch.lane.queue.remove(batch)
+            if batch is batch.queue.open:
+                self.close(batch.queue)
+            if batch in batch.queue.waiting:
+                batch.queue.waiting.remove(batch)
 
-    def retire(self, lane: Lane) -> None:
-        """A lane has nothing to send for now."""
+    def retire(self, queue: PartitionQueue) -> None:
+        """A queue has nothing to send for now."""
         with self.lock:
-            if not lane.queue and not lane.unresolved:
-                self.ready.pop(lane, None)
+            if not queue.waiting and not queue.unresolved:
+                self.ready.pop(queue, None)
 
-    def mark_ready(self, lane: Lane) -> None:
+    def mark_ready(self, queue: PartitionQueue) -> None:
         with self.lock:
-            self.ready[lane] = None
+            self.ready[queue] = None
 
-    def put_back(self, lane: Lane, batches: Iterable[Batch]) -> None:
-        """To the front of a lane's queue, in this order."""
+    def put_back(self, queue: PartitionQueue, batches: Iterable[Batch]) -> None:
+        """To the front of a partition's queue, in this order."""
         with self.lock:
-            lane.queue.extendleft(reversed(list(batches)))
-            self.ready[lane] = None
+            queue.waiting.extendleft(reversed(list(batches)))
+            self.ready[queue] = None
 
-    def drop_unsent(self, lane: Lane) -> list[Batch]:
-        """Take all that was never sent off a lane."""
+    def drop_unsent(self, queue: PartitionQueue) -> list[Batch]:
+        """Take all that was never sent off a queue."""
         with self.lock:
-            self.close(lane)
-            dropped = list(lane.queue)
-            lane.queue.clear()
+            self.close(queue)
+            dropped = list(queue.waiting)
+            queue.waiting.clear()
             return dropped
 
     def reserve_again(self, batches: Iterable[Batch]) -> None:
@@ -322,22 +322,22 @@ class Accumulator:
             self._spare.trim(self.free)
 
     def _close_all(self) -> None:
-        for lane in list(self._lingering):
-            self.close(lane)
+        for queue in list(self._lingering):
+            self.close(queue)
 
-    def close(self, lane: Lane, *, is_full: bool = False) -> bool:
-        """Let the lane's batch go as it is, if there is one; with the lock held."""
-        batch = lane.open
+    def close(self, queue: PartitionQueue, *, is_full: bool = False) -> bool:
+        """Let the queue's batch go as it is, if there is one; with the lock held."""
+        batch = queue.open
         if batch is None:
             return False
         self._sizes.note(batch, is_full=is_full)
-        lane.open = None
-        # Who looked at the lane a moment ago may still have it in hand.
+        queue.open = None
+        # Who looked at the queue a moment ago may still have it in hand.
         batch.writer.stop()
-        del self._lingering[lane]
-        lane.queue.append(batch)
-        lane.queued_bytes += batch.writer.size
-        self.ready[lane] = None
+        del self._lingering[queue]
+        queue.waiting.append(batch)
+        queue.queued_bytes += batch.writer.size
+        self.ready[queue] = None
         return True
 
 

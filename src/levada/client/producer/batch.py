@@ -10,7 +10,7 @@ from levada.records.batch import NO_PRODUCER_ID, NO_SEQUENCE
 from levada.records.writer import BatchWriter
 
 if TYPE_CHECKING:
-    from levada.client.producer.lane import Lane
+    from levada.client.producer.partition_queue import PartitionQueue
 
 logger = logging.getLogger("levada.client")
 
@@ -34,17 +34,17 @@ class Batch:
         "error",
         "is_done",
         "is_on_wire",
-        "lane",
         "log_append_time_ms",
         "producer_epoch",
         "producer_id",
+        "queue",
         "reserved",
         "retry_at_ms",
         "writer",
     )
 
-    def __init__(self, lane: "Lane", writer: BatchWriter, reserved: int, created_ms: float) -> None:
-        self.lane = lane
+    def __init__(self, queue: "PartitionQueue", writer: BatchWriter, reserved: int, created_ms: float) -> None:
+        self.queue = queue
         self.writer = writer
         self.reserved = reserved
         """Bytes of `buffer.memory` that it holds until it is done."""
@@ -119,7 +119,7 @@ class Batch:
             raise self.error
         offset = NO_OFFSET if self.base_offset == NO_OFFSET else self.base_offset + index
         stamped = timestamp_ms if self.log_append_time_ms < 0 else self.log_append_time_ms
-        return RecordMetadata(self.lane.topic, self.lane.partition, offset, stamped)
+        return RecordMetadata(self.queue.topic, self.queue.partition, offset, stamped)
 
     def failure(self) -> KafkaError | None:
         """The first error among its records, once it is done."""

@@ -8,8 +8,8 @@ from levada.client.arguments import check_buffer
 from levada.client.producer.accumulator import Accumulator, record_size
 from levada.client.producer.batch import Batch
 from levada.client.producer.handle import ManyHandle
-from levada.client.producer.lane import Lane
-from levada.client.producer.routes import Routes, TopicLanes
+from levada.client.producer.partition_queue import PartitionQueue
+from levada.client.producer.routes import Routes, TopicQueues
 from levada.client.serializers import advice
 from levada.model.buffers import Buffer
 from levada.records.writer import (
@@ -143,7 +143,7 @@ class Bulk:
     """One bulk send: `step` after `step`, each of about one batch, until all rows are written."""
 
     def __init__(
-        self, accumulator: Accumulator, routes: Routes, topic: TopicLanes, rows: Rows, partition: int | None
+        self, accumulator: Accumulator, routes: Routes, topic: TopicQueues, rows: Rows, partition: int | None
     ) -> None:
         self.batches: dict[Batch, None] = {}
         self.next_row = 0
@@ -153,7 +153,7 @@ class Bulk:
         self._routes = routes
         self._topic = topic
         self._rows = rows
-        self._lane = None if partition is None else topic.lanes[partition]
+        self._queue = None if partition is None else topic.partitions[partition]
         self._partitions = None if partition is not None else self._choose()
 
     @property
@@ -177,29 +177,29 @@ class Bulk:
 
     def _write_row(self) -> bool:
         """One row alone, where not only bytes are counted."""
-        row, partitions, lanes = self.next_row, self._partitions, self._topic.lanes
-        lane = self._lane or self._routes.sticky(self._topic)
+        row, partitions, queues = self.next_row, self._partitions, self._topic.partitions
+        queue = self._queue or self._routes.sticky(self._topic)
         if partitions is not None:
             if partitions[row] == NO_PARTITION:
-                partitions[row] = lane.partition
-            lane = lanes[partitions[row]]
+                partitions[row] = queue.partition
+            queue = queues[partitions[row]]
         else:
-            lanes = [lane]
-        if self._accumulator.takes_record(lane):
-            self._write_open(lanes, partitions, row + 1)
-        return self.next_row > row or self._begin(lane, partitions, lanes)
+            queues = [queue]
+        if self._accumulator.takes_record(queue):
+            self._write_open(queues, partitions, row + 1)
+        return self.next_row > row or self._begin(queue, partitions, queues)
 
     def _fill_one(self) -> bool:
         """All rows go to one partition at a time: the one named, or the sticky one."""
-        lane = self._lane or self._routes.sticky(self._topic)
-        self._write_open([lane], None, self._rows.count)
+        queue = self._queue or self._routes.sticky(self._topic)
+        self._write_open([queue], None, self._rows.count)
         if self.is_done:
             return True
-        if self._accumulator.close(lane, is_full=True) and self._lane is None:
-            lane = self._routes.is_full(self._topic, lane)
-            if lane.open is not None:
+        if self._accumulator.close(queue, is_full=True) and self._queue is None:
+            queue = self._routes.is_full(self._topic, queue)
+            if queue.open is not None:
                 return True
-        return self._begin(lane, None, [lane])
+        return self._begin(queue, None, [queue])
 
     def _fill_chunk(self, partitions: "array[int]") -> bool:
         """Each row goes to the partition of its own."""
@@ -210,15 +210,15 @@ class Bulk:
             for row in range(start, stop):
                 if partitions[row] == NO_PARTITION:
                     partitions[row] = sticky
-        lanes = self._topic.lanes
-        self._write_open(lanes, partitions, stop)
+        queues = self._topic.partitions
+        self._write_open(queues, partitions, stop)
         if self.next_row == stop:
             return True
-        return self._begin(lanes[partitions[self.next_row]], partitions, lanes)
+        return self._begin(queues[partitions[self.next_row]], partitions, queues)
 
-    def _write_open(self, lanes: Sequence[Lane], partitions: "array[int] | None", stop: int) -> None:
+    def _write_open(self, queues: Sequence[PartitionQueue], partitions: "array[int] | None", stop: int) -> None:
         """Write what fits into the open batches."""
-        opened = [lane.open for lane in lanes]
+        opened = [queue.open for queue in queues]
         counts = [0 if batch is None else batch.count for batch in opened]
         writers = [None if batch is None else batch.writer for batch in opened]
         self.next_row = self._rows.write(writers, partitions, self.next_row, stop)
@@ -226,17 +226,17 @@ class Bulk:
             if batch is not None and batch.count > count:
                 self.batches[batch] = None
 
-    def _begin(self, lane: Lane, partitions: "array[int] | None", lanes: Sequence[Lane]) -> bool:
+    def _begin(self, queue: PartitionQueue, partitions: "array[int] | None", queues: Sequence[PartitionQueue]) -> bool:
         """A new batch for the next row, and the row in it; False without memory for it."""
         row = self.next_row
-        batch = self._accumulator.begin(lane, self._rows.size_of(row))
+        batch = self._accumulator.begin(queue, self._rows.size_of(row))
         if batch is None:
             return False
-        writers = [batch.writer if each is lane else None for each in lanes]
+        writers = [batch.writer if each is queue else None for each in queues]
         try:
             self.next_row = self._rows.write(writers, partitions, row, row + 1)
         except BaseException:
-            self._accumulator.undo(lane, batch)
+            self._accumulator.undo(queue, batch)
             raise
         self.batches[batch] = None
         return True
@@ -262,11 +262,11 @@ class Bulk:
         partitions = array("i", [NO_PARTITION]) * self._rows.count if chosen is None else chosen
         for row, partition in enumerate(partitions):
             if partition == NO_PARTITION:
-                partitions[row] = self._routes.lane(self._topic, *self._rows.key_and_value(row)).partition
+                partitions[row] = self._routes.queue(self._topic, *self._rows.key_and_value(row)).partition
         return partitions
 
 
-def _refuse_unknown(partitions: "array[int]", topic: TopicLanes) -> None:
+def _refuse_unknown(partitions: "array[int]", topic: TopicQueues) -> None:
     for partition in (min(partitions, default=0), max(partitions, default=0)):
         if not NO_PARTITION <= partition < topic.count:
             raise ValueError(f"topic {topic.name!r} has no partition {partition}, only 0 to {topic.count - 1}")

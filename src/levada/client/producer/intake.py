@@ -1,4 +1,4 @@
-"""What a send gives, made into a record: serialized, given its lane and time, and put into a batch."""
+"""What a send gives, made into a record: serialized, given its queue and time, and put into a batch."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -99,23 +99,23 @@ class Intake:
     def _put(self, record: Prepared) -> Handle | None:
         topic, value, key, headers, partition, timestamp_ms, on_delivery = record
         routes = self._routes
-        lanes = self._topics.get(topic)
-        if lanes is None:
+        queues = self._topics.get(topic)
+        if queues is None:
             return None
         if partition is not None:
-            if not 0 <= partition < lanes.count:
+            if not 0 <= partition < queues.count:
                 return None
-            lane = lanes.lanes[partition]
+            queue = queues.partitions[partition]
         elif key is None and routes.asks_nobody:
-            lane = routes.sticky(lanes)
-            handle = self._accumulator.append_open(lane, timestamp_ms, None, value, headers, on_delivery)
+            queue = routes.sticky(queues)
+            handle = self._accumulator.append_open(queue, timestamp_ms, None, value, headers, on_delivery)
             if handle is not None:
                 return handle
-            if self._accumulator.close_full(lane):
-                lane = routes.is_full(lanes, lane)
+            if self._accumulator.close_full(queue):
+                queue = routes.is_full(queues, queue)
         else:
-            lane = routes.lane(lanes, key, value)
-        return self._accumulator.append(lane, timestamp_ms, key, value, headers, on_delivery)
+            queue = routes.queue(queues, key, value)
+        return self._accumulator.append(queue, timestamp_ms, key, value, headers, on_delivery)
 
     def rows(self, values: Sequence[Any], keys: Sequence[Any] | None, timestamp_ms: int | None) -> ListRows:
         """Rows for a bulk send, serialized where a serializer is set."""

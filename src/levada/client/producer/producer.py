@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from levada.client.arguments import checked
 from levada.client.cluster import Cluster, Deadline, PartitionView
+from levada.client.default_world import default_world
 from levada.client.errors import BufferExhausted, IllegalState, KafkaError, TimedOut
 from levada.client.options import producer_options
 from levada.client.options.older_keys import WAIT_FOR_ROOM
@@ -20,10 +21,9 @@ from levada.client.producer.group_commit import TransactionTicket
 from levada.client.producer.handle import Handle, ManyHandle, wait_in_loop
 from levada.client.producer.intake import HeadersInput, Intake, Prepared, check_place
 from levada.client.producer.outcome import Outcomes
-from levada.client.producer.routes import Routes, TopicLanes
+from levada.client.producer.routes import Routes, TopicQueues
 from levada.client.producer.sender import Sender
 from levada.client.producer.session import IdempotentSession, PlainSession, Session, TransactionalSession
-from levada.client.surroundings import real_surroundings
 from levada.client.types import GroupMetadata, Offsets, positions_of
 from levada.model.buffers import Buffer
 from levada.world.world import ClientWorld
@@ -63,7 +63,7 @@ class Producer:
         self.options = producer_options(bootstrap, options)
         for warning in self.options.warnings:
             logger.warning("%s", warning)
-        self._world = world or real_surroundings()
+        self._world = world or default_world()
         self._clock = self._world.clock
         self._cluster = Cluster(self._world, self.options)
         self._cluster.listeners.append(self._saw)
@@ -206,8 +206,8 @@ class Producer:
         check_place(topic, partition, "send_many()")
         self._check_open()
         self._session.check_send()
-        lanes = await self._topic(topic, partition, self._deadline(None))
-        return Bulk(self._accumulator, self._routes, lanes, rows, partition)
+        queues = await self._topic(topic, partition, self._deadline(None))
+        return Bulk(self._accumulator, self._routes, queues, rows, partition)
 
     async def _write(self, bulk: Bulk) -> ManyHandle:
         while not bulk.is_done:
@@ -392,19 +392,19 @@ class Producer:
             return Deadline(self._clock, self._max_block_ms, is_default="max.block.ms" not in self.options.given)
         return Deadline(self._clock, timeout * 1_000)
 
-    async def _topic(self, name: str, partition: int | None, deadline: Deadline) -> TopicLanes:
-        """The lanes of a topic, once it is known; and known to have the partition, which may be new."""
+    async def _topic(self, name: str, partition: int | None, deadline: Deadline) -> TopicQueues:
+        """The queues of a topic, once it is known; and known to have the partition, which may be new."""
         self._start()
-        lanes = self._routes.topics.get(name)
-        if lanes is None:
-            lanes = self._routes.add(await self._cluster.topic(name, deadline))
-        if partition is not None and not 0 <= partition < lanes.count:
+        queues = self._routes.topics.get(name)
+        if queues is None:
+            queues = self._routes.add(await self._cluster.topic(name, deadline))
+        if partition is not None and not 0 <= partition < queues.count:
             await self._cluster.persist(
                 self._cluster.refresh, deadline, f"topic {name} was not looked up again", setting="max.block.ms"
             )
-            if not 0 <= partition < lanes.count:
-                raise ValueError(f"topic {name!r} has no partition {partition}, only 0 to {lanes.count - 1}")
-        return lanes
+            if not 0 <= partition < queues.count:
+                raise ValueError(f"topic {name!r} has no partition {partition}, only 0 to {queues.count - 1}")
+        return queues
 
     async def _room_after(self, releases: int, deadline: Deadline) -> None:
         """Wait until a batch is done and gives its memory back; not if that happened since somebody looked."""

@@ -8,7 +8,7 @@ from levada.records.writer import murmur2
 
 if TYPE_CHECKING:
     from levada.client.producer.batch import Batch
-    from levada.client.producer.routes import TopicLanes
+    from levada.client.producer.routes import TopicQueues
 
 
 class Ticket:
@@ -23,11 +23,11 @@ class Ticket:
 
 
 class Front:
-    """Puts a record into the open batch of its lane, or leaves it to the longer way."""
+    """Puts a record into the open batch of its queue, or leaves it to the longer way."""
 
     def __init__(
         self,
-        topics: "dict[str, TopicLanes]",
+        topics: "dict[str, TopicQueues]",
         handle_type: type[Any],
         append_open: Callable[..., Any],
         now_ms: Callable[[], int],
@@ -73,16 +73,16 @@ class Front:
     ) -> Any:
         if not self.is_open or partition is not None or headers is not None or not isinstance(topic, str):
             return None
-        lanes = self._topics.get(topic)
-        if lanes is None:
+        queues = self._topics.get(topic)
+        if queues is None:
             return None
         if key is None:
-            lane = lanes.sticky
+            queue = queues.sticky
         elif type(key) is bytes:
-            lane = lanes.lanes[(murmur2(key) & 0x7FFF_FFFF) % lanes.count]
+            queue = queues.partitions[(murmur2(key) & 0x7FFF_FFFF) % queues.count]
         else:
             return None
-        if lane is None:
+        if queue is None:
             return None
         if self._check is not None:
             self._check()
@@ -93,4 +93,4 @@ class Front:
         if not (on_delivery is None or callable(on_delivery)):
             return None
         time_ms = self._now_ms() if timestamp_ms is None else timestamp_ms
-        return self._append_open(lane, time_ms, key, value, (), on_delivery)
+        return self._append_open(queue, time_ms, key, value, (), on_delivery)

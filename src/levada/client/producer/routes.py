@@ -1,11 +1,11 @@
-"""From a record to its lane: the lanes of each topic in use, and the choice among them."""
+"""From a record to its queue: the queues of each topic in use, and the choice among them."""
 
 from collections.abc import Callable, Sequence
 
 from levada.client.cluster import NO_NODE, ClusterView, TopicView
 from levada.client.options import Options
 from levada.client.partitioners import Partitioning, PartitionLoad, own_partitioner
-from levada.client.producer.lane import Lane
+from levada.client.producer.partition_queue import PartitionQueue
 from levada.model.buffers import Buffer
 from levada.records.writer import murmur2
 
@@ -13,29 +13,29 @@ LOADS_EVERY = 16
 """Batches between two looks at all queues of a topic."""
 
 
-class TopicLanes:
-    """The lanes of one topic; `sticky` is where records without a key go until its batch is full."""
+class TopicQueues:
+    """The queues of one topic; `sticky` is where records without a key go until its batch is full."""
 
-    __slots__ = ("added_ms", "available", "batches_until_loads", "count", "lanes", "name", "sticky")
+    __slots__ = ("added_ms", "available", "batches_until_loads", "count", "name", "partitions", "sticky")
 
     def __init__(self, view: TopicView, now_ms: float) -> None:
         self.name = view.name
         self.added_ms = now_ms
-        self.lanes: list[Lane] = []
+        self.partitions: list[PartitionQueue] = []
         self.count = 0
         self.available: Sequence[int] = ()
-        self.sticky: Lane | None = None
+        self.sticky: PartitionQueue | None = None
         self.batches_until_loads = 0
 
     def is_idle(self, since_ms: float) -> bool:
-        return max(self.added_ms, *(lane.used_at_ms for lane in self.lanes)) < since_ms and not any(
-            batch for lane in self.lanes for batch in lane.batches()
+        return max(self.added_ms, *(queue.used_at_ms for queue in self.partitions)) < since_ms and not any(
+            batch for queue in self.partitions for batch in queue.batches()
         )
 
     def see(self, view: TopicView) -> None:
-        """Take in what is new about the topic; a lane is never lost, its records are on their way."""
-        for index in range(len(self.lanes), len(view.partitions)):
-            self.lanes.append(Lane(self.name, index))
+        """Take in what is new about the topic; a queue is never lost, its records are on their way."""
+        for index in range(len(self.partitions), len(view.partitions)):
+            self.partitions.append(PartitionQueue(self.name, index))
         self.count = len(view.partitions)
         self.available = [partition.index for partition in view.partitions if partition.leader != NO_NODE]
 
@@ -44,7 +44,7 @@ class Routes:
     """All topics that this producer sends to."""
 
     def __init__(self, options: Options, below: Callable[[int], int], now_ms: Callable[[], float]) -> None:
-        self.topics: dict[str, TopicLanes] = {}
+        self.topics: dict[str, TopicQueues] = {}
         self._max_idle_ms: int = options["metadata.max.idle.ms"]
         self._now_ms = now_ms
         self._batch_size = max(1, options["batch.size"])
@@ -74,52 +74,52 @@ class Routes:
         return idle
 
     def see(self, view: ClusterView) -> None:
-        for name, lanes in self.topics.items():
+        for name, queues in self.topics.items():
             known = view.topics.get(name)
             if known is not None:
-                lanes.see(known)
-                self._partitioning.sticky(name).leaders_changed(lanes.count, lanes.available)
+                queues.see(known)
+                self._partitioning.sticky(name).leaders_changed(queues.count, queues.available)
 
-    def add(self, view: TopicView) -> TopicLanes:
-        lanes = self.topics.get(view.name) or TopicLanes(view, self._now_ms())
-        lanes.see(view)
-        self.topics[view.name] = lanes
-        return lanes
+    def add(self, view: TopicView) -> TopicQueues:
+        queues = self.topics.get(view.name) or TopicQueues(view, self._now_ms())
+        queues.see(view)
+        self.topics[view.name] = queues
+        return queues
 
-    def lane(self, topic: TopicLanes, key: Buffer | None, value: Buffer | None) -> Lane:
+    def queue(self, topic: TopicQueues, key: Buffer | None, value: Buffer | None) -> PartitionQueue:
         """Where a record goes that names no partition."""
         if key is not None and self.hashes_keys:
-            return topic.lanes[(murmur2(key) & 0x7FFF_FFFF) % topic.count]
+            return topic.partitions[(murmur2(key) & 0x7FFF_FFFF) % topic.count]
         chosen = self._partitioning.choose(topic.name, _whole(key), _whole(value), topic.count, topic.available)
-        return self.sticky(topic) if chosen is None else topic.lanes[chosen]
+        return self.sticky(topic) if chosen is None else topic.partitions[chosen]
 
-    def sticky(self, topic: TopicLanes) -> Lane:
-        lane = topic.sticky
-        if lane is None or lane.open is None or lane.partition >= topic.count:
-            lane = self._stick(topic)
-        return lane
+    def sticky(self, topic: TopicQueues) -> PartitionQueue:
+        queue = topic.sticky
+        if queue is None or queue.open is None or queue.partition >= topic.count:
+            queue = self._stick(topic)
+        return queue
 
-    def is_full(self, topic: TopicLanes, lane: Lane) -> Lane:
-        """The sticky lane's batch has no room for the next record: the lane that has the next turn."""
-        if lane is not topic.sticky:
-            return lane
+    def is_full(self, topic: TopicQueues, queue: PartitionQueue) -> PartitionQueue:
+        """The sticky queue's batch has no room for the next record: the queue that has the next turn."""
+        if queue is not topic.sticky:
+            return queue
         chooser = self._partitioning.sticky(topic.name)
-        chooser.produced(lane.partition, self._batch_size, topic.count, topic.available, batch_is_full=True)
+        chooser.produced(queue.partition, self._batch_size, topic.count, topic.available, batch_is_full=True)
         topic.sticky = None
         self._look_at_queues(topic)
         return self._stick(topic)
 
-    def _stick(self, topic: TopicLanes) -> Lane:
+    def _stick(self, topic: TopicQueues) -> PartitionQueue:
         """Go on with the sticky partition, or with the next one after enough small batches went to it."""
         chooser = self._partitioning.sticky(topic.name)
         before = topic.sticky
         if before is not None and before.queued_bytes:
             size, before.queued_bytes = before.queued_bytes, 0
             chooser.produced(before.partition, size, topic.count, topic.available, batch_is_full=True)
-        lane = topic.sticky = topic.lanes[chooser.partition(topic.count, topic.available)]
-        return lane
+        queue = topic.sticky = topic.partitions[chooser.partition(topic.count, topic.available)]
+        return queue
 
-    def _look_at_queues(self, topic: TopicLanes) -> None:
+    def _look_at_queues(self, topic: TopicQueues) -> None:
         if not self._is_adaptive or topic.count < 2:
             return
         topic.batches_until_loads -= 1
@@ -127,15 +127,15 @@ class Routes:
             return
         topic.batches_until_loads = LOADS_EVERY
         now_ms = self._now_ms()
-        loads = [self._load(topic.lanes[index], now_ms) for index in topic.available]
+        loads = [self._load(topic.partitions[index], now_ms) for index in topic.available]
         self._partitioning.update_loads(topic.name, loads, topic.count)
 
-    def _load(self, lane: Lane, now_ms: float) -> PartitionLoad:
+    def _load(self, queue: PartitionQueue, now_ms: float) -> PartitionLoad:
         try:
-            waited_ms = int(now_ms - lane.queue[0].created_ms - self._linger_ms)
+            waited_ms = int(now_ms - queue.waiting[0].created_ms - self._linger_ms)
         except IndexError:
             waited_ms = 0
-        return PartitionLoad(lane.partition, len(lane.queue) + len(lane.unresolved), max(waited_ms, 0))
+        return PartitionLoad(queue.partition, len(queue.waiting) + len(queue.unresolved), max(waited_ms, 0))
 
 
 def _whole(data: Buffer | None) -> bytes | None:

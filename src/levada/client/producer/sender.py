@@ -12,8 +12,8 @@ from levada.client.errors import KafkaError, TimedOut
 from levada.client.options import Options
 from levada.client.producer.accumulator import Accumulator
 from levada.client.producer.batch import NO_OFFSET, Batch
-from levada.client.producer.lane import Lane
 from levada.client.producer.outcome import Outcomes
+from levada.client.producer.partition_queue import PartitionQueue
 from levada.client.producer.session import Session
 from levada.net.channel import ChannelClosed
 from levada.protocol.api import ApiKey
@@ -66,7 +66,7 @@ class Sender:
         self._delivery_timeout_ms: int = options["delivery.timeout.ms"]
         self._max_in_flight: int = options["max.in.flight.requests.per.connection"]
         # One request at a time to each broker keeps the order, unless a partition's next batch goes to another broker.
-        self._mutes_lanes = self._max_in_flight == 1 and self._acks != 0
+        self._mutes_queues = self._max_in_flight == 1 and self._acks != 0
         self._max_request_size: int = options["max.request.size"]
         self._destinations: dict[int, _Destination] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -99,21 +99,21 @@ class Sender:
     # What goes where
 
     def _send_ready(self, now_ms: float) -> None:
-        # After a round a lane may have more, and the broker may take it.
+        # After a round a queue may have more, and the broker may take it.
         while self._send_round(now_ms):
             pass
 
     def _send_round(self, now_ms: float) -> bool:
         """One request to each broker that takes one; whether there was any."""
-        requests: dict[int, list[tuple[Lane, Batch]]] = {}
+        requests: dict[int, list[tuple[PartitionQueue, Batch]]] = {}
         sizes: dict[int, int] = {}
-        for lane in self._accumulator.ready_lanes():
-            batch = self._next_of(lane, now_ms)
+        for queue in self._accumulator.ready_queues():
+            batch = self._next_of(queue, now_ms)
             if batch is None:
                 continue
-            leader = self._cluster.view.leader(lane.topic, lane.partition)
+            leader = self._cluster.view.leader(queue.topic, queue.partition)
             if leader == NO_NODE:
-                self._cluster.want((lane.topic,))
+                self._cluster.want((queue.topic,))
                 self._cluster.refresh_soon()
                 continue
             size = sizes.get(leader, 0) + batch.writer.size
@@ -123,51 +123,51 @@ class Sender:
             elif not self._is_open(leader):
                 continue
             sizes[leader] = size
-            requests.setdefault(leader, []).append((lane, batch))
+            requests.setdefault(leader, []).append((queue, batch))
         for leader, parts in requests.items():
             # One that fails at once takes all of its transaction with it that is not on the wire.
-            if left := [(lane, batch) for lane, batch in parts if not batch.is_done]:
+            if left := [(queue, batch) for queue, batch in parts if not batch.is_done]:
                 self._send(leader, left)
         return bool(requests)
 
-    def _next_of(self, lane: Lane, now_ms: float) -> Batch | None:
+    def _next_of(self, queue: PartitionQueue, now_ms: float) -> Batch | None:
         if (
-            lane.is_muted
-            or not self._session.lets_through(lane)
-            or (self._identity is not None and not self._settle(lane))
+            queue.is_muted
+            or not self._session.lets_through(queue)
+            or (self._identity is not None and not self._settle(queue))
         ):
             return None
-        batch = lane.next_batch(now_ms)
+        batch = queue.next_batch(now_ms)
         if batch is None:
-            self._accumulator.retire(lane)
+            self._accumulator.retire(queue)
         return batch
 
-    def _settle(self, lane: Lane) -> bool:
-        """Bring a lane's numbering to terms with what the broker has; False while that has to wait."""
+    def _settle(self, queue: PartitionQueue) -> bool:
+        """Bring a queue's numbering to terms with what the broker has; False while that has to wait."""
         identity = self._identity
         assert identity is not None
-        if lane.needs_new_epoch:
-            if lane.is_on_wire:
+        if queue.needs_new_epoch:
+            if queue.is_on_wire:
                 return False
-            if self._is_current(lane):
+            if self._is_current(queue):
                 identity.bump()
             if not identity.is_known:
                 return False
-            lane.adopt(identity.producer_id, identity.producer_epoch)
-        elif not lane.unresolved:
-            if lane.in_doubt and (lane.last_acknowledged + 1) % (1 << 31) != lane.next_sequence:
-                if self._is_current(lane):
+            queue.adopt(identity.producer_id, identity.producer_epoch)
+        elif not queue.unresolved:
+            if queue.in_doubt and (queue.last_acknowledged + 1) % (1 << 31) != queue.next_sequence:
+                if self._is_current(queue):
                     identity.bump()
                 if not identity.is_known:
                     return False
-            lane.in_doubt = False
-            if not self._is_current(lane):
-                lane.adopt(identity.producer_id, identity.producer_epoch)
+            queue.in_doubt = False
+            if not self._is_current(queue):
+                queue.adopt(identity.producer_id, identity.producer_epoch)
         return True
 
-    def _is_current(self, lane: Lane) -> bool:
+    def _is_current(self, queue: PartitionQueue) -> bool:
         assert self._identity is not None
-        mine = (lane.producer_id, lane.producer_epoch)
+        mine = (queue.producer_id, queue.producer_epoch)
         return mine == (self._identity.producer_id, self._identity.producer_epoch)
 
     def _is_open(self, leader: int) -> bool:
@@ -200,46 +200,46 @@ class Sender:
 
     # One request
 
-    def _send(self, leader: int, parts: Sequence[tuple[Lane, Batch]]) -> None:
+    def _send(self, leader: int, parts: Sequence[tuple[PartitionQueue, Batch]]) -> None:
         node = self._cluster.node(leader)
         at_most = None if self._session.adds_implicitly else LAST_VERSION_WITHOUT_IMPLICIT_ADD
         try:
             version = node.version_of(ApiKey.PRODUCE, at_most=at_most)
-            for lane, batch in parts:
-                self._prepare(lane, batch)
+            for queue, batch in parts:
+                self._prepare(queue, batch)
             request = self._request(parts)
             if self._acks == 0:
                 node.post_without_answer(request, version)
-                for lane, batch in parts:
-                    self._outcomes.acknowledged(lane, batch, NO_OFFSET, -1)
+                for queue, batch in parts:
+                    self._outcomes.acknowledged(queue, batch, NO_OFFSET, -1)
                 return
             future = node.post(request, version, self._request_timeout_ms)
         except KafkaError as error:
-            for lane, batch in parts:
-                lane.is_muted = False
-                self._outcomes.failed(lane, batch, error)
+            for queue, batch in parts:
+                queue.is_muted = False
+                self._outcomes.failed(queue, batch, error)
             return
         destination = self._destinations[leader]
         destination.in_flight += 1
         future.add_done_callback(partial(self._answered, node, destination, parts))
 
-    def _prepare(self, lane: Lane, batch: Batch) -> None:
-        if lane.queue and lane.queue[0] is batch:
-            self._accumulator.take(lane)
+    def _prepare(self, queue: PartitionQueue, batch: Batch) -> None:
+        if queue.waiting and queue.waiting[0] is batch:
+            self._accumulator.take(queue)
             if self._identity is not None:
-                lane.number(batch)
+                queue.number(batch)
         batch.attempts += 1
         batch.is_on_wire = True
-        lane.is_muted = self._mutes_lanes
+        queue.is_muted = self._mutes_queues
 
-    def _request(self, parts: Iterable[tuple[Lane, Batch]]) -> ProduceRequest:
+    def _request(self, parts: Iterable[tuple[PartitionQueue, Batch]]) -> ProduceRequest:
         topics: dict[str, TopicProduceData] = {}
-        for lane, batch in parts:
-            data = topics.get(lane.topic)
+        for queue, batch in parts:
+            data = topics.get(queue.topic)
             if data is None:
-                known = self._cluster.view.topics.get(lane.topic)
+                known = self._cluster.view.topics.get(queue.topic)
                 topic_id = known.topic_id if known is not None else NO_UUID
-                data = topics[lane.topic] = TopicProduceData(name=lane.topic, topic_id=topic_id, partition_data=[])
+                data = topics[queue.topic] = TopicProduceData(name=queue.topic, topic_id=topic_id, partition_data=[])
             sealed = batch.writer.seal(
                 producer_id=batch.producer_id,
                 producer_epoch=batch.producer_epoch,
@@ -248,7 +248,7 @@ class Sender:
                 codec=self._codec,
                 level=self._level,
             )
-            data.partition_data.append(PartitionProduceData(index=lane.partition, records=sealed))
+            data.partition_data.append(PartitionProduceData(index=queue.partition, records=sealed))
         return ProduceRequest(
             transactional_id=self._session.transactional_id,
             acks=self._acks,
@@ -260,7 +260,7 @@ class Sender:
         self,
         node: Node,
         destination: _Destination,
-        parts: Sequence[tuple[Lane, Batch]],
+        parts: Sequence[tuple[PartitionQueue, Batch]],
         future: "asyncio.Future[ProduceResponse]",
     ) -> None:
         destination.in_flight -= 1
@@ -274,17 +274,17 @@ class Sender:
             failure = error
         except asyncio.CancelledError:
             failure = TimedOut("the producer was stopped before the answer came")
-        for lane, batch in parts:
-            batch.is_on_wire = lane.is_muted = False
+        for queue, batch in parts:
+            batch.is_on_wire = queue.is_muted = False
             if failure is not None:
                 self._cluster.refresh_soon()
-                self._outcomes.failed(lane, batch, failure)
+                self._outcomes.failed(queue, batch, failure)
                 continue
-            known = self._cluster.view.topics.get(lane.topic)
-            answer = answers.get((lane.topic, lane.partition)) or (
-                answers.get((known.topic_id, lane.partition)) if known is not None else None
+            known = self._cluster.view.topics.get(queue.topic)
+            answer = answers.get((queue.topic, queue.partition)) or (
+                answers.get((known.topic_id, queue.partition)) if known is not None else None
             )
-            self._outcomes.answered(lane, batch, answer)
+            self._outcomes.answered(queue, batch, answer)
         self.pump()
 
     # Time
@@ -302,8 +302,8 @@ class Sender:
         if not self._accumulator.incomplete:
             return
         at_ms = self._expiry_at_ms if linger_at_ms is None else min(linger_at_ms, self._expiry_at_ms)
-        for lane in self._accumulator.ready_lanes():
-            first = lane.unresolved[0] if lane.unresolved else lane.queue[0] if lane.queue else None
+        for queue in self._accumulator.ready_queues():
+            first = queue.unresolved[0] if queue.unresolved else queue.waiting[0] if queue.waiting else None
             if first is not None and first.retry_at_ms > now_ms:
                 at_ms = min(at_ms, first.retry_at_ms)
         if self._timer is not None:

@@ -12,8 +12,8 @@ from levada.client.producer.batch import Batch
 from levada.client.producer.group_commit import TransactionTicket, commit_together
 from levada.client.producer.handle import wait_in_loop
 from levada.client.producer.identity import Identity
-from levada.client.producer.lane import Lane
 from levada.client.producer.outcome import Outcomes
+from levada.client.producer.partition_queue import PartitionQueue
 from levada.client.producer.transactions import State, Transactions
 from levada.model.errors import ErrorCode
 from levada.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -33,8 +33,8 @@ class Session(Protocol):
     def adds_implicitly(self) -> bool:
         """Whether writing to a partition makes it a part of the transaction."""
 
-    def lets_through(self, lane: Lane) -> bool:
-        """Whether this lane may send now."""
+    def lets_through(self, queue: PartitionQueue) -> bool:
+        """Whether this queue may send now."""
 
     def check_send(self) -> None:
         """Raise if records cannot be sent now."""
@@ -57,7 +57,7 @@ class PlainSession:
     identity: Identity | None = None
     adds_implicitly = True
 
-    def lets_through(self, lane: Lane) -> bool:
+    def lets_through(self, queue: PartitionQueue) -> bool:
         return True
 
     def check_send(self) -> None:
@@ -91,7 +91,7 @@ class IdempotentSession(PlainSession):
         if self._error is not None:
             raise self._error
 
-    def lets_through(self, lane: Lane) -> bool:
+    def lets_through(self, queue: PartitionQueue) -> bool:
         if self.identity.is_known:
             return True
         self.start()

@@ -10,7 +10,7 @@ from levada.client.cluster import Cluster, CoordinatorKind, Deadline, background
 from levada.client.errors import IllegalState, KafkaError, ProducerFenced, error_for
 from levada.client.options import Options
 from levada.client.producer.identity import Identity
-from levada.client.producer.lane import Lane
+from levada.client.producer.partition_queue import PartitionQueue
 from levada.client.types import GroupMetadata, OffsetAndMetadata, TopicPartition
 from levada.model.errors import ErrorCode
 from levada.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -168,11 +168,11 @@ class Transactions:
     def adds_implicitly(self) -> bool:
         return self._adds_implicitly
 
-    def lets_through(self, lane: Lane) -> bool:
-        """Whether the lane's partition is part of the transaction; if not, that is seen to."""
+    def lets_through(self, queue: PartitionQueue) -> bool:
+        """Whether the queue's partition is part of the transaction; if not, that is seen to."""
         if self.state not in (State.IN_TRANSACTION, State.COMMITTING):
             return False
-        partition = TopicPartition(lane.topic, lane.partition)
+        partition = TopicPartition(queue.topic, queue.partition)
         if self._adds_implicitly:
             self._is_begun = True
             return True

@@ -6,9 +6,9 @@
 
 from levada.groups.consumer.commits import Committer
 from levada.groups.consumer.group import ConsumerGroup, GroupState
+from levada.groups.consumer.group_context import Client, ConsumerTimer
 from levada.groups.consumer.groups import ConsumerGroups
 from levada.groups.consumer.settings import ConsumerGroupSettings, Interval, MigrationPolicy
-from levada.groups.consumer.surroundings import Client, ConsumerTimer
 
 __all__ = [
     "Client",

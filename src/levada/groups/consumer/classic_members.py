@@ -9,14 +9,14 @@ from dataclasses import replace
 
 from levada.coordination.decision import Decision, Record
 from levada.groups.consumer.group import ConsumerGroup
+from levada.groups.consumer.group_context import Client, ConsumerTimer, GroupContext, TimerKind
 from levada.groups.consumer.group_records import replacement_records
 from levada.groups.consumer.leaving import without
 from levada.groups.consumer.member import JOINING, ConsumerGroupMember, MemberState, sorted_names
 from levada.groups.consumer.migration import assignment_bytes, downgrade
 from levada.groups.consumer.refusals import Refusal, unknown_member
 from levada.groups.consumer.settings import MigrationPolicy
-from levada.groups.consumer.surroundings import Client, ConsumerTimer, Surroundings, TimerKind
-from levada.groups.consumer.taking_up import TakingUp
+from levada.groups.consumer.subscription_update import SubscriptionUpdate
 from levada.groups.consumer.target import last_target
 from levada.groups.consumer.validation import (
     NO_TIMEOUT,
@@ -42,14 +42,14 @@ FIRST_VERSION_WITH_MEMBER_ID_REQUIRED = 4
 
 
 def join(
-    around: Surroundings, group: ConsumerGroup, request: JoinGroupRequest, client: Client, now_ms: int
+    context: GroupContext, group: ConsumerGroup, request: JoinGroupRequest, client: Client, now_ms: int
 ) -> Decision[JoinGroupResponse]:
     """JoinGroup to a group that has members of the new protocol, or had them a moment ago."""
-    if around.settings.migration_policy is MigrationPolicy.DISABLED:
+    if context.settings.migration_policy is MigrationPolicy.DISABLED:
         raise Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     is_new = not request.member_id
-    member_id = request.member_id or around.new_member_id()
-    check_size(group, member_id, around.settings.max_size)
+    member_id = request.member_id or context.new_member_id()
+    check_size(group, member_id, context.settings.max_size)
     _check_protocols(group, request)
     is_dynamic = request.group_instance_id is None
     if is_new and is_dynamic and client.version >= FIRST_VERSION_WITH_MEMBER_ID_REQUIRED:
@@ -60,21 +60,21 @@ def join(
     else:
         old = _static_member(group, member_id, request.group_instance_id, records, is_new=is_new)
     subscription = _subscription(request)
-    news = TakingUp(around, group, old, _updated(old, request, subscription, client), now_ms)
+    news = SubscriptionUpdate(context, group, old, _updated(old, request, subscription, client), now_ms)
     news.subscribe()
-    owned = _owned(subscription, around.image())
-    if _is_last_of_its_kind(around, group, request.group_instance_id):
-        return _downgraded(around, group, news, owned, records, now_ms)
+    owned = _owned(subscription, context.image())
+    if _is_last_of_its_kind(context, group, request.group_instance_id):
+        return _downgraded(context, group, news, owned, records, now_ms)
     member = news.reconcile(news.assign(), owned)
-    around.told_to_join.pop(ConsumerTimer(group.group_id, TimerKind.JOIN, member_id), None)
-    around.restart_session(group.group_id, member_id, now_ms, request.session_timeout_ms)
+    context.told_to_join.pop(ConsumerTimer(group.group_id, TimerKind.JOIN, member_id), None)
+    context.restart_session(group.group_id, member_id, now_ms, request.session_timeout_ms)
     sync_timer = ConsumerTimer(group.group_id, TimerKind.SYNC, member_id)
-    around.timers.set(sync_timer, now_ms + request.rebalance_timeout_ms)
+    context.timers.set(sync_timer, now_ms + request.rebalance_timeout_ms)
     reply = _joined(member_id, generation=member.epoch, protocol=request.protocols[0].name)
     return Decision([*records, *news.records], reply)
 
 
-def sync(around: Surroundings, group: ConsumerGroup, request: SyncGroupRequest, now_ms: int) -> SyncGroupResponse:
+def sync(context: GroupContext, group: ConsumerGroup, request: SyncGroupRequest, now_ms: int) -> SyncGroupResponse:
     """SyncGroup: what the member has, as far as others have given it up."""
     member, classic = _member(group, request.member_id, request.group_instance_id)
     _check_generation(member, request.generation_id)
@@ -84,33 +84,33 @@ def sync(around: Surroundings, group: ConsumerGroup, request: SyncGroupRequest, 
     if is_other_type or is_other_name:
         raise Refusal(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if group.assignment_epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
-        _tell_to_join(around, group, member, now_ms)
+        _tell_to_join(context, group, member, now_ms)
         raise Refusal(ErrorCode.REBALANCE_IN_PROGRESS)
-    around.timers.cancel(ConsumerTimer(group.group_id, TimerKind.SYNC, member.member_id))
-    around.restart_session(group.group_id, member.member_id, now_ms, classic.session_timeout_ms)
+    context.timers.cancel(ConsumerTimer(group.group_id, TimerKind.SYNC, member.member_id))
+    context.restart_session(group.group_id, member.member_id, now_ms, classic.session_timeout_ms)
     partitions = {topic_id: list(epochs) for topic_id, epochs in member.assigned.items()}
     return SyncGroupResponse(
         protocol_type=request.protocol_type,
         protocol_name=request.protocol_name,
-        assignment=assignment_bytes(partitions, bytes(protocol.metadata), around.image()),
+        assignment=assignment_bytes(partitions, bytes(protocol.metadata), context.image()),
     )
 
 
-def heartbeat(around: Surroundings, group: ConsumerGroup, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
+def heartbeat(context: GroupContext, group: ConsumerGroup, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
     """Heartbeat; a member that has something to give up or to get is told to join again."""
     member, classic = _member(group, request.member_id, request.group_instance_id)
     _check_generation(member, request.generation_id)
-    around.restart_session(group.group_id, member.member_id, now_ms, classic.session_timeout_ms)
+    context.restart_session(group.group_id, member.member_id, now_ms, classic.session_timeout_ms)
     can_get_more = member.state is MemberState.UNRELEASED_PARTITIONS and not _waits(group, member)
     is_behind = member.epoch < group.assignment_epoch or member.state is MemberState.UNREVOKED_PARTITIONS
     if not is_behind and not can_get_more:
         return ErrorCode.NONE
-    _tell_to_join(around, group, member, now_ms)
+    _tell_to_join(context, group, member, now_ms)
     return ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def leave(
-    around: Surroundings, group: ConsumerGroup, leaving: Sequence[MemberIdentity], now_ms: int
+    context: GroupContext, group: ConsumerGroup, leaving: Sequence[MemberIdentity], now_ms: int
 ) -> Decision[list[ErrorCode]]:
     """LeaveGroup for one or many; one code for each, in their order."""
     gone: dict[str, ConsumerGroupMember] = {}
@@ -123,7 +123,7 @@ def leave(
         else:
             gone[member.member_id] = member
             codes.append(ErrorCode.NONE)
-    return Decision(without(around, group, list(gone.values()), now_ms), codes)
+    return Decision(without(context, group, list(gone.values()), now_ms), codes)
 
 
 def _check_protocols(group: ConsumerGroup, request: JoinGroupRequest) -> None:
@@ -184,12 +184,12 @@ def _owned(subscription: ConsumerProtocolSubscription, image: Image) -> list[Req
     ]
 
 
-def _is_last_of_its_kind(around: Surroundings, group: ConsumerGroup, instance_id: str | None) -> bool:
+def _is_last_of_its_kind(context: GroupContext, group: ConsumerGroup, instance_id: str | None) -> bool:
     """Whether the join replaces the only member of the new protocol, so that the group is classic after it."""
     predecessor = group.static_member(instance_id)
     if predecessor is None or predecessor.uses_classic_protocol:
         return False
-    settings = around.settings
+    settings = context.settings
     # The one who goes is followed by the one who comes: as many as before stay.
     return (
         group.classic_count == len(group.members) - 1
@@ -199,9 +199,9 @@ def _is_last_of_its_kind(around: Surroundings, group: ConsumerGroup, instance_id
 
 
 def _downgraded(
-    around: Surroundings,
+    context: GroupContext,
     group: ConsumerGroup,
-    news: TakingUp,
+    news: SubscriptionUpdate,
     owned: Sequence[RequestTopicPartitions],
     records: list[Record],
     now_ms: int,
@@ -209,8 +209,8 @@ def _downgraded(
     """The last member of the new protocol comes back with the classic one, and the group goes back with it."""
     is_stale = group.assignment_epoch < news.epoch
     member = news.member if is_stale else news.reconcile(last_target(group, news.member), owned)
-    made, downgrading = downgrade(group, (), around.image(), now_ms, joining=member)
-    around.downgrades.append(made)
+    made, downgrading = downgrade(group, (), context.image(), now_ms, joining=member)
+    context.downgrades.append(made)
     reply = _joined(member.member_id, generation=member.epoch, protocol=next(iter(member.classic_protocols)))
     return Decision([*records, *news.records, *downgrading], reply)
 
@@ -257,12 +257,12 @@ def _waits(group: ConsumerGroup, member: ConsumerGroupMember) -> bool:
     )
 
 
-def _tell_to_join(around: Surroundings, group: ConsumerGroup, member: ConsumerGroupMember, now_ms: int) -> None:
+def _tell_to_join(context: GroupContext, group: ConsumerGroup, member: ConsumerGroupMember, now_ms: int) -> None:
     """Its time to do so runs from the first time it is told."""
     timer = ConsumerTimer(group.group_id, TimerKind.JOIN, member.member_id)
-    if timer not in around.told_to_join:
-        around.told_to_join[timer] = None
-        around.timers.set(timer, now_ms + member.rebalance_timeout_ms)
+    if timer not in context.told_to_join:
+        context.told_to_join[timer] = None
+        context.timers.set(timer, now_ms + member.rebalance_timeout_ms)
 
 
 def _leaving_member(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerGroupMember:

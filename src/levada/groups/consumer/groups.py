@@ -9,6 +9,7 @@ from levada.coordination.timers import Timers
 from levada.groups.consumer import classic_members, commits, description
 from levada.groups.consumer.commits import Committer
 from levada.groups.consumer.group import Check, ConsumerGroup
+from levada.groups.consumer.group_context import Client, ConsumerTimer, GroupContext, TimerKind
 from levada.groups.consumer.group_records import epoch_record, group_tombstones, regex_record
 from levada.groups.consumer.heartbeats import heartbeat
 from levada.groups.consumer.leaving import leave, without
@@ -25,7 +26,6 @@ from levada.groups.consumer.refusals import Refusal, group_not_found, not_a_cons
 from levada.groups.consumer.regexes import Resolution
 from levada.groups.consumer.replay import replay
 from levada.groups.consumer.settings import ConsumerGroupSettings
-from levada.groups.consumer.surroundings import Client, ConsumerTimer, Surroundings, TimerKind
 from levada.groups.consumer.validation import check_request
 from levada.groups.group import Group, State
 from levada.groups.group_records import deletion
@@ -63,22 +63,22 @@ class ConsumerGroups:
         find_classic: Callable[[str], Group | None] = lambda _: None,
     ) -> None:
         self.groups: dict[str, ConsumerGroup] = {}
-        self._around = Surroundings(settings, timers, random_bytes, image, group_config, find_classic)
+        self._context = GroupContext(settings, timers, random_bytes, image, group_config, find_classic)
         self._last_image: Image | None = None
 
     def reconfigure(self, settings: ConsumerGroupSettings) -> None:
         """Some settings change while the broker runs."""
-        self._around.settings = settings
+        self._context.settings = settings
 
     def heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, client: Client, now_ms: int
     ) -> Decision[ConsumerGroupHeartbeatResponse]:
         try:
-            check_request(request, client.version, self._around.settings.assignors)
+            check_request(request, client.version, self._context.settings.assignors)
             if request.member_epoch in (LEAVING, LEAVING_FOR_NOW):
-                return leave(self._around, self._existing(request.group_id), request, now_ms)
+                return leave(self._context, self._existing(request.group_id), request, now_ms)
             group, records = self._found_or_made(request, now_ms)
-            decision = heartbeat(self._around, group, request, client, now_ms)
+            decision = heartbeat(self._context, group, request, client, now_ms)
         except Refusal as refusal:
             return Decision((), _refused(refusal))
         return Decision([*records, *decision.records], decision.reply)
@@ -86,7 +86,7 @@ class ConsumerGroups:
     def join(self, request: JoinGroupRequest, client: Client, now_ms: int) -> Decision[JoinGroupResponse]:
         """JoinGroup to a consumer group that has members; a classic group takes the place of one that has none."""
         try:
-            return classic_members.join(self._around, self._existing(request.group_id), request, client, now_ms)
+            return classic_members.join(self._context, self._existing(request.group_id), request, client, now_ms)
         except Refusal as refusal:
             reply = JoinGroupResponse(error_code=refusal.code, protocol_name="", leader="", member_id="", members=[])
             return Decision((), reply)
@@ -94,14 +94,14 @@ class ConsumerGroups:
     def sync(self, request: SyncGroupRequest, now_ms: int) -> SyncGroupResponse:
         """SyncGroup; nothing is written."""
         try:
-            return classic_members.sync(self._around, self._with_members(request.group_id), request, now_ms)
+            return classic_members.sync(self._context, self._with_members(request.group_id), request, now_ms)
         except Refusal as refusal:
             return SyncGroupResponse(error_code=refusal.code, assignment=b"")
 
     def heartbeat_of_classic(self, request: HeartbeatRequest, now_ms: int) -> ErrorCode:
         """Heartbeat; nothing is written."""
         try:
-            return classic_members.heartbeat(self._around, self._with_members(request.group_id), request, now_ms)
+            return classic_members.heartbeat(self._context, self._with_members(request.group_id), request, now_ms)
         except Refusal as refusal:
             return refusal.code
 
@@ -110,14 +110,14 @@ class ConsumerGroups:
         group = self.groups.get(group_id)
         if group is None:
             return Decision((), [ErrorCode.UNKNOWN_MEMBER_ID] * len(leaving))
-        return classic_members.leave(self._around, group, leaving, now_ms)
+        return classic_members.leave(self._context, group, leaving, now_ms)
 
     def take_downgrades(self) -> list[Group]:
         """Classic groups that take the place of consumer groups with the records of the last decision.
 
         Their record keeps one protocol of each member, they know all: put them into their place when it is applied.
         """
-        downgrades, self._around.downgrades = self._around.downgrades, []
+        downgrades, self._context.downgrades = self._context.downgrades, []
         return downgrades
 
     def forget_timers(self, group: Group) -> None:
@@ -125,8 +125,8 @@ class ConsumerGroups:
         for member_id in group.members:
             for kind in TimerKind:
                 timer = ConsumerTimer(group.group_id, kind, member_id)
-                self._around.timers.cancel(timer)
-                self._around.told_to_join.pop(timer, None)
+                self._context.timers.cancel(timer)
+                self._context.told_to_join.pop(timer, None)
 
     def describe(self, group_id: str, now_ms: int) -> DescribedGroup:
         """Nothing of it depends on the time."""
@@ -136,7 +136,7 @@ class ConsumerGroups:
             group = self._existing(group_id)
         except Refusal as refusal:
             return description.refuse(group_id, refusal)
-        return description.describe(group, self._around.settings.assignors[0], self._around.image())
+        return description.describe(group, self._context.settings.assignors[0], self._context.image())
 
     def expire(self, timer: ConsumerTimer, now_ms: int) -> Sequence[Record]:
         """What follows from a timer that has come up."""
@@ -145,37 +145,37 @@ class ConsumerGroups:
             return self._match(timer, group, now_ms)
         member = None if group is None else group.members.get(timer.member_id)
         if group is None or member is None:
-            self._around.told_to_join.pop(timer, None)
+            self._context.told_to_join.pop(timer, None)
             return ()
         if not self._is_meant(timer, member):
             return ()
         logger.info("fenced group=%r member=%r: %s", group.group_id, member.member_id, timer.kind.value)
-        self._around.timers.set(timer, now_ms + RETRY_MS)
-        return without(self._around, group, [member], now_ms)
+        self._context.timers.set(timer, now_ms + RETRY_MS)
+        return without(self._context, group, [member], now_ms)
 
     def apply(self, record: Record) -> None:
         replay(self.groups, record)
 
     def on_loaded(self, now_ms: int) -> None:
         """Sessions begin anew: whoever was heard of by the last coordinator has time to find this one."""
-        around = self._around
-        around.new_topics_at = around.image().offset
-        self._last_image = around.image()
+        context = self._context
+        context.new_topics_at = context.image().offset
+        self._last_image = context.image()
         for group in self.groups.values():
             for member in group.members.values():
-                around.restart_session(group.group_id, member.member_id, now_ms)
+                context.restart_session(group.group_id, member.member_id, now_ms)
                 if member.state is MemberState.UNREVOKED_PARTITIONS:
                     timer = ConsumerTimer(group.group_id, TimerKind.REBALANCE, member.member_id)
-                    around.timers.set(timer, now_ms + member.rebalance_timeout_ms)
+                    context.timers.set(timer, now_ms + member.rebalance_timeout_ms)
 
     def on_image(self, topic_names: Iterable[str], now_ms: int) -> None:
         """These topics were created, changed or deleted; groups see it with their next heartbeat."""
-        around, image = self._around, self._around.image()
+        context, image = self._context, self._context.image()
         names = list(topic_names)
-        around.hashes.forget(name for name in names if name not in image.topics)
+        context.hashes.forget(name for name in names if name not in image.topics)
         known = {} if self._last_image is None else self._last_image.topic_names
         if any(name in image.topics and image.topics[name].topic_id not in known for name in names):
-            around.new_topics_at = image.offset
+            context.new_topics_at = image.offset
         self._last_image = image
 
     def check_commit(
@@ -198,7 +198,9 @@ class ConsumerGroups:
         if group is not None:
             return group
         raise (
-            group_not_found(group_id) if self._around.find_classic(group_id) is None else not_a_consumer_group(group_id)
+            group_not_found(group_id)
+            if self._context.find_classic(group_id) is None
+            else not_a_consumer_group(group_id)
         )
 
     def _with_members(self, group_id: str) -> ConsumerGroup:
@@ -214,7 +216,7 @@ class ConsumerGroups:
             return True
         if timer.kind is TimerKind.REBALANCE:
             return member.state is MemberState.UNREVOKED_PARTITIONS and not member.uses_classic_protocol
-        if timer.kind is TimerKind.JOIN and timer not in self._around.told_to_join:
+        if timer.kind is TimerKind.JOIN and timer not in self._context.told_to_join:
             return False
         return member.uses_classic_protocol
 
@@ -224,7 +226,7 @@ class ConsumerGroups:
         group = self.groups.get(group_id)
         if group is not None:
             return group, []
-        classic = self._around.find_classic(group_id)
+        classic = self._context.find_classic(group_id)
         if classic is None and request.member_epoch != JOINING:
             raise Refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
         if classic is None:
@@ -233,23 +235,23 @@ class ConsumerGroups:
             raise not_a_consumer_group(group_id)
         if classic.state is State.EMPTY:
             return ConsumerGroup(group_id), [deletion(group_id)]
-        check_upgrade(classic, self._around.settings)
-        group, records = upgrade(classic, self._around.image())
+        check_upgrade(classic, self._context.settings)
+        group, records = upgrade(classic, self._context.image())
         for member in classic.members.values():
-            self._around.restart_session(group_id, member.member_id, now_ms, member.session_timeout_ms)
+            self._context.restart_session(group_id, member.member_id, now_ms, member.session_timeout_ms)
         return group, records
 
     def _match(self, timer: ConsumerTimer, group: ConsumerGroup | None, now_ms: int) -> Sequence[Record]:
         """Match a group's regular expressions with all topics, or with some of them and the rest a little later."""
-        resolutions = self._around.resolutions
+        resolutions = self._context.resolutions
         if group is None:
             resolutions.pop(timer.group_id, None)
             return ()
         if timer.group_id not in resolutions:
-            resolutions[timer.group_id] = Resolution.of(group.regexes, self._around.image())
+            resolutions[timer.group_id] = Resolution.of(group.regexes, self._context.image())
         resolution = resolutions[timer.group_id]
         if not resolution.step():
-            self._around.timers.set(timer, now_ms + STEP_PAUSE_MS)
+            self._context.timers.set(timer, now_ms + STEP_PAUSE_MS)
             return ()
         del resolutions[timer.group_id]
         return self._matched(group, resolution, now_ms)
@@ -267,8 +269,8 @@ class ConsumerGroups:
                 matched.remove(before)
                 matched.add(resolved.topics)
             records.append(regex_record(group.group_id, regex, resolved))
-        image = self._around.image()
-        metadata_hash = self._around.hashes.of_group(dict.fromkeys((*group.named_topics, *matched)), image)
+        image = self._context.image()
+        metadata_hash = self._context.hashes.of_group(dict.fromkeys((*group.named_topics, *matched)), image)
         if has_changed or metadata_hash != group.metadata_hash:
             records.append(epoch_record(group.group_id, group.epoch + 1, metadata_hash))
             group.checked = Check(image.offset, group.epoch + 1)

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 from levada.coordination.decision import Decision, Record
 from levada.groups.consumer.group import ConsumerGroup
+from levada.groups.consumer.group_context import Client, GroupContext
 from levada.groups.consumer.group_records import replacement_records
 from levada.groups.consumer.member import JOINING, ConsumerGroupMember, Partitions, sorted_names
 from levada.groups.consumer.refusals import unknown_member
-from levada.groups.consumer.surroundings import Client, Surroundings
-from levada.groups.consumer.taking_up import TakingUp
+from levada.groups.consumer.subscription_update import SubscriptionUpdate
 from levada.groups.consumer.validation import (
     NO_TIMEOUT,
     check_epoch,
@@ -26,24 +26,24 @@ from levada.protocol.messages.consumer_group_heartbeat import (
 
 
 def heartbeat(
-    around: Surroundings, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, client: Client, now_ms: int
+    context: GroupContext, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, client: Client, now_ms: int
 ) -> Decision[ConsumerGroupHeartbeatResponse]:
-    check_size(group, request.member_id, around.settings.max_size)
-    member_id = request.member_id or around.new_member_id()
+    check_size(group, request.member_id, context.settings.max_size)
+    member_id = request.member_id or context.new_member_id()
     records: list[Record] = []
     if request.instance_id is None:
         old = _dynamic_member(group, member_id, request)
     else:
         old = _static_member(group, member_id, request.instance_id, request, records)
-    news = TakingUp(around, group, old, _updated(old, request, client), now_ms)
+    news = SubscriptionUpdate(context, group, old, _updated(old, request, client), now_ms)
     news.subscribe()
     target = news.assign()
     member = news.reconcile(target, request.topic_partitions)
-    around.restart_session(group.group_id, member.member_id, now_ms)
+    context.restart_session(group.group_id, member.member_id, now_ms)
     reply = ConsumerGroupHeartbeatResponse(
         member_id=member.member_id,
         member_epoch=member.epoch,
-        heartbeat_interval_ms=around.settings.heartbeat_interval_ms(around.group_config(group.group_id)),
+        heartbeat_interval_ms=context.settings.heartbeat_interval_ms(context.group_config(group.group_id)),
     )
     # A member that knows nothing, or says everything, hears everything; others hear of changes only.
     if request.member_epoch == JOINING or _says_everything(request) or member.assigned != old.assigned:

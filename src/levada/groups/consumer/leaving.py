@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from levada.coordination.decision import Decision, Record
 from levada.groups.consumer.group import ConsumerGroup
+from levada.groups.consumer.group_context import GroupContext
 from levada.groups.consumer.group_records import (
     current_assignment_record,
     epoch_record,
@@ -15,7 +16,6 @@ from levada.groups.consumer.group_records import (
 from levada.groups.consumer.member import LEAVING_FOR_NOW, ConsumerGroupMember
 from levada.groups.consumer.migration import downgrade, may_downgrade
 from levada.groups.consumer.refusals import unknown_member
-from levada.groups.consumer.surroundings import Surroundings
 from levada.groups.consumer.validation import check_instance_is_known, check_instance_is_ours
 from levada.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 def leave(
-    around: Surroundings, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, now_ms: int
+    context: GroupContext, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, now_ms: int
 ) -> Decision[ConsumerGroupHeartbeatResponse]:
     """A heartbeat with epoch -1, or -2 for a static member that means to return."""
     reply = ConsumerGroupHeartbeatResponse(
@@ -42,11 +42,11 @@ def leave(
         if request.member_epoch == LEAVING_FOR_NOW:
             return Decision([current_assignment_record(group.group_id, _gone_for_now(member))], reply)
     logger.info("left group=%r member=%r", group.group_id, member.member_id)
-    return Decision(without(around, group, [member], now_ms), reply)
+    return Decision(without(context, group, [member], now_ms), reply)
 
 
 def without(
-    around: Surroundings, group: ConsumerGroup, members: Sequence[ConsumerGroupMember], now_ms: int
+    context: GroupContext, group: ConsumerGroup, members: Sequence[ConsumerGroupMember], now_ms: int
 ) -> list[Record]:
     """The group goes on without these members, and a new epoch says so to the others.
 
@@ -54,13 +54,13 @@ def without(
     """
     if not members:
         return []
-    if may_downgrade(group, members, around.settings):
-        made, downgrading = downgrade(group, members, around.image(), now_ms)
-        around.downgrades.append(made)
+    if may_downgrade(group, members, context.settings):
+        made, downgrading = downgrade(group, members, context.image(), now_ms)
+        context.downgrades.append(made)
         return downgrading
     records = [record for member in members for record in member_tombstones(group.group_id, member.member_id)]
     records += [regex_record(group.group_id, regex, None) for regex in group.abandoned_regexes(members)]
-    metadata_hash = around.hashes.of_group(group.topics_if(members), around.image())
+    metadata_hash = context.hashes.of_group(group.topics_if(members), context.image())
     return [*records, epoch_record(group.group_id, group.epoch + 1, metadata_hash)]
 
 

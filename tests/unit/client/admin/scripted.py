@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from levada.client.admin import Admin
-from levada.client.admin.asking import Asking
+from levada.client.admin.request_router import Asking
 from levada.client.admin.routing import Routing
 from levada.client.cluster import Address, BrokerView, Cluster, ClusterView
 from levada.client.errors import Disconnected, UnsupportedVersion

@@ -11,10 +11,10 @@ from levada.client.consumer.fetch_loop import FetchPlan, Obstacle
 from levada.client.consumer.fetch_session import FetchSession
 from levada.client.consumer.fetched import Reading
 from levada.client.consumer.fetcher import Fetcher
-from levada.client.consumer.news import News
 from levada.client.consumer.offset_lookup import OffsetLookup
 from levada.client.consumer.positions import Positions
 from levada.client.consumer.subscription import Position, Reset, Subscriptions
+from levada.client.consumer.wake_signal import WakeSignal
 from levada.client.errors import CorruptRecord, OffsetOutOfRange, TopicAuthorizationFailed
 from levada.client.options import parse_offset_reset
 from levada.client.types import TopicPartition
@@ -51,12 +51,12 @@ class Desk:
         self.cluster: Any = cast(Any, FakeCluster(**options))
         self.cluster.see((1, 4), (1, 4), (2, 4))
         self.subscriptions = Subscriptions()
-        self.news = News()
+        self.wake_signal = WakeSignal()
         lookup = OffsetLookup(self.cluster, 0)
         self.positions = Positions(
-            self.cluster, self.subscriptions, lookup, parse_offset_reset(policy), self.news.changed
+            self.cluster, self.subscriptions, lookup, parse_offset_reset(policy), self.wake_signal.changed
         )
-        self.fetcher = Fetcher(self.cluster, self.subscriptions, self.positions, Reading(), self.news)
+        self.fetcher = Fetcher(self.cluster, self.subscriptions, self.positions, Reading(), self.wake_signal)
         self.session = FetchSession()
 
     def assign(self, *partitions: TopicPartition) -> None:
@@ -358,7 +358,7 @@ def test_an_offset_out_of_range_is_reset_when_batches_are_peeked_at() -> None:
     desk = Desk()
     desk.assign(ZERO)
     desk.fetch(data(0, code=ErrorCode.OFFSET_OUT_OF_RANGE))
-    desk.news.take_changed()
+    desk.wake_signal.take_changed()
     assert desk.fetcher.peek_batches() == []
     assert desk.subscriptions.state(ZERO).reset is Reset.POLICY
-    assert desk.news.take_changed()
+    assert desk.wake_signal.take_changed()

@@ -59,13 +59,15 @@ class Desk:
         self.cluster: Any = cast(Any, FakeCluster(answer))
         self.cluster.see((1, 4), (2, 4))
         self.subscriptions = Subscriptions()
-        self.news = 0
+        self.changes = 0
         lookup = OffsetLookup(self.cluster, 0)
-        self.positions = Positions(self.cluster, self.subscriptions, lookup, parse_offset_reset(policy), self._on_news)
+        self.positions = Positions(
+            self.cluster, self.subscriptions, lookup, parse_offset_reset(policy), self._on_change
+        )
         self.positions.commits = Commits(committed or {})
 
-    def _on_news(self) -> None:
-        self.news += 1
+    def _on_change(self) -> None:
+        self.changes += 1
 
     def position(self, partition: TopicPartition) -> Position | None:
         return self.subscriptions.state(partition).position
@@ -130,7 +132,7 @@ def test_a_committed_offset_comes_before_the_policy() -> None:
     desk.subscriptions.assign([ZERO, ONE])
     desk.settle()
     assert (desk.position(ZERO), desk.position(ONE)) == (Position(5), Position(9))
-    assert desk.news
+    assert desk.changes
     # Only the leader of the one that had to be looked up was asked.
     assert [(node, times_of(request)) for node, request in desk.cluster.asked] == [(2, {1: -2})]
 

@@ -12,9 +12,9 @@ from levada.client.options import Options, producer_options
 from levada.client.producer.accumulator import Accumulator
 from levada.client.producer.handle import Handle
 from levada.client.producer.identity import Identity
-from levada.client.producer.lane import Lane
 from levada.client.producer.outcome import Outcomes
-from levada.client.producer.routes import Routes, TopicLanes
+from levada.client.producer.partition_queue import PartitionQueue
+from levada.client.producer.routes import Routes, TopicQueues
 from levada.client.producer.sender import Sender
 from levada.client.producer.session import PlainSession
 from levada.model.errors import ErrorCode
@@ -176,10 +176,10 @@ class Bench:
         self.wakes = 0
         self.accumulator = Accumulator(self.options, self.clock.monotonic_ms, self._woken)
         self.routes = Routes(self.options, FakeEntropy().below, self.clock.monotonic_ms)
-        self.topic: TopicLanes = self.routes.add(self.cluster.topic_view)
-        for lane in self.topic.lanes:
+        self.topic: TopicQueues = self.routes.add(self.cluster.topic_view)
+        for queue in self.topic.partitions:
             # The leader knows the producer: several batches may be under way from the start.
-            lane.acquainted_with = 5
+            queue.acquainted_with = 5
         self.session = CountingSession() if idempotent else PlainSession()
         self.failures: list[KafkaError] = []
         self.outcomes = Outcomes(
@@ -197,12 +197,12 @@ class Bench:
         return self.session.identity
 
     @property
-    def lane(self) -> Lane:
-        return self.topic.lanes[0]
+    def queue(self) -> PartitionQueue:
+        return self.topic.partitions[0]
 
     def put(self, value: bytes = b"value", partition: int = 0, on_delivery: Any = None) -> Handle | None:
-        lane = self.topic.lanes[partition]
-        return self.accumulator.append(lane, self.clock.now_ms(), None, value, (), on_delivery)
+        queue = self.topic.partitions[partition]
+        return self.accumulator.append(queue, self.clock.now_ms(), None, value, (), on_delivery)
 
     def send(self, count: int = 1, partition: int = 0) -> list[Handle]:
         """So many batches of one record each, and whatever may go out of them."""
@@ -212,7 +212,7 @@ class Bench:
             assert handle is not None
             handles.append(handle)
             with self.accumulator.lock:
-                self.accumulator.close(self.topic.lanes[partition])
+                self.accumulator.close(self.topic.partitions[partition])
         self.sender.pump()
         return handles
 

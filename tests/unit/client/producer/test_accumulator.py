@@ -6,15 +6,15 @@ from levada.client.errors import IllegalState, RecordTooLarge
 from tests.unit.client.producer.bench import Bench
 
 
-def test_records_of_a_lane_share_a_batch_until_it_is_full() -> None:
+def test_records_of_a_queue_share_a_batch_until_it_is_full() -> None:
     bench = Bench(batch_size=300)
     for _ in range(10):
         assert bench.put(bytes(50)) is not None
     batches = list(bench.accumulator.incomplete)
     assert [batch.count for batch in batches][:2] == [4, 4]
     assert sum(batch.count for batch in batches) == 10
-    assert list(bench.lane.queue) == batches[:-1]
-    assert bench.lane.open is batches[-1]
+    assert list(bench.queue.waiting) == batches[:-1]
+    assert bench.queue.open is batches[-1]
 
 
 def test_only_a_new_batch_wakes_the_loop() -> None:
@@ -30,11 +30,11 @@ def test_a_batch_is_due_after_linger_ms() -> None:
     bench.clock.ms += 5
     bench.put(partition=1)
     assert bench.accumulator.close_due(bench.clock.ms) == 1_020
-    assert not bench.accumulator.ready_lanes()
+    assert not bench.accumulator.ready_queues()
     assert bench.accumulator.close_due(1_020) == 1_025
-    assert bench.accumulator.ready_lanes() == [bench.topic.lanes[0]]
+    assert bench.accumulator.ready_queues() == [bench.topic.partitions[0]]
     assert bench.accumulator.close_due(1_025) is None
-    assert bench.accumulator.ready_lanes() == bench.topic.lanes
+    assert bench.accumulator.ready_queues() == bench.topic.partitions
 
 
 def test_memory_is_given_back_once() -> None:
@@ -44,7 +44,7 @@ def test_memory_is_given_back_once() -> None:
     handles = [bench.put(bytes(12_000)) for _ in range(3)]
     assert [handle is None for handle in handles] == [False, False, True]
     assert bench.accumulator.free == 40_000 - 2 * 16_384
-    assert len(bench.lane.queue) == 2, "without memory nothing waits for company"
+    assert len(bench.queue.waiting) == 2, "without memory nothing waits for company"
     [first, second] = bench.accumulator.incomplete
     before = bench.accumulator.releases
     bench.accumulator.done(first)
@@ -88,8 +88,8 @@ def test_flush_lets_everything_go() -> None:
     for partition in range(3):
         bench.put(partition=partition)
     assert len(bench.accumulator.flush()) == 3
-    assert all(lane.open is None for lane in bench.topic.lanes)
-    assert bench.accumulator.ready_lanes() == bench.topic.lanes
+    assert all(queue.open is None for queue in bench.topic.partitions)
+    assert bench.accumulator.ready_queues() == bench.topic.partitions
 
 
 def test_after_the_end_no_batch_is_begun() -> None:
@@ -106,7 +106,7 @@ def test_what_was_begun_long_ago_is_expired() -> None:
     bench.clock.ms += 10
     bench.put(partition=1)
     expired, next_ms = bench.accumulator.expired(1_000)
-    assert [batch.lane.partition for batch in expired] == [0]
+    assert [batch.queue.partition for batch in expired] == [0]
     assert next_ms == 1_010
     assert bench.accumulator.expired(999) == ([], 1_000)
 
@@ -153,15 +153,15 @@ def test_a_batch_size_that_is_given_stays(size: int) -> None:
     assert set(sizes(bench)) == {size}
 
 
-def test_lanes_that_grow_leave_memory_to_the_others() -> None:
+def test_queues_that_grow_leave_memory_to_the_others() -> None:
     bench = Bench(partitions=20, buffer_memory=2_000_000)
     for number in range(20 * 30):
         assert bench.put(bytes(1_000), partition=number % 20) is not None, f"no memory left after {number} records"
 
 
-def test_a_lane_does_not_grow_beyond_what_its_topic_takes() -> None:
+def test_a_queue_does_not_grow_beyond_what_its_topic_takes() -> None:
     bench = Bench()
-    bench.lane.largest_batch = 50_000
+    bench.queue.largest_batch = 50_000
     while len(bench.accumulator.incomplete) < 5:
         bench.put(bytes(1_000))
     assert sizes(bench) == [16_384, *[32_768] * 4]

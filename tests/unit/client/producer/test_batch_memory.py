@@ -314,7 +314,7 @@ async def _what_was_given_up_meanwhile_is_not_sent() -> None:
 
     def give_up_the_other(metadata: object, error: KafkaError | None) -> None:
         """As a transaction does that has lost a batch."""
-        [other] = bench.topic.lanes[1].unresolved
+        [other] = bench.topic.partitions[1].unresolved
         given_up.append(other)
         bench.outcomes.give_up(other, KafkaError("the transaction is lost"))
 
@@ -332,7 +332,7 @@ async def _what_was_given_up_meanwhile_is_not_sent() -> None:
     bench.pass_ms(200)
     assert [batch.is_done for batch in given_up] == [True]
     assert not nodes[OTHER_LEADER].take()
-    assert not bench.topic.lanes[1].is_on_wire
+    assert not bench.topic.partitions[1].is_on_wire
     assert bench.accumulator.free == bench.accumulator.memory
 
 

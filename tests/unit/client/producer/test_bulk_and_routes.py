@@ -8,7 +8,7 @@ import pytest
 from levada.client.errors import RecordTooLarge
 from levada.client.producer.batch import Batch
 from levada.client.producer.bulk import ArrowRows, Bulk, ListRows
-from levada.client.producer.lane import Lane
+from levada.client.producer.partition_queue import PartitionQueue
 from levada.model.hashes import partition_for_key
 from tests.unit.client.producer.bench import Bench
 
@@ -28,8 +28,8 @@ def finish(bulk: Bulk) -> None:
 def values_in(bench: Bench) -> dict[int, list[Any]]:
     """Of each partition, in order."""
     return {
-        lane.partition: [record[2] for batch in lane.batches() for record in batch.writer.records()]
-        for lane in bench.topic.lanes
+        queue.partition: [record[2] for batch in queue.batches() for record in batch.writer.records()]
+        for queue in bench.topic.partitions
     }
 
 
@@ -61,7 +61,7 @@ def test_without_keys_whole_batches_take_turns() -> None:
     bench = Bench(partitions=4, batch_size=1_000)
     finish(bulk_of(bench, [bytes(50)] * 1_000))
     assert sum(len(each) for each in values_in(bench).values()) == 1_000
-    full = [batch for lane in bench.topic.lanes for batch in lane.queue]
+    full = [batch for queue in bench.topic.partitions for batch in queue.waiting]
     assert {batch.count for batch in full} == {full[0].count}
 
 
@@ -74,13 +74,13 @@ def test_a_bulk_waits_for_memory_and_goes_on() -> None:
     done: list[Batch] = []
     while not bulk.is_done:
         if not bulk.step():
-            batch = bench.lane.queue.popleft()
+            batch = bench.queue.waiting.popleft()
             done.append(batch)
             bench.accumulator.done(batch)
             assert bench.accumulator.releases > bulk.releases, "whoever waits for memory need not"
     numbers = [
         int(bytes(record[2] or b"")[:5])
-        for batch in [*done, *bench.lane.batches()]
+        for batch in [*done, *bench.queue.batches()]
         for record in batch.writer.records()
     ]
     assert numbers == list(range(100))
@@ -145,38 +145,38 @@ def test_arrow_rows_may_name_their_partitions() -> None:
 # Routes
 
 
-def put_sticky(bench: Bench) -> Lane:
+def put_sticky(bench: Bench) -> PartitionQueue:
     """As a send of a record without a key does it."""
-    lane = bench.routes.sticky(bench.topic)
+    queue = bench.routes.sticky(bench.topic)
     arguments = (bench.clock.now_ms(), None, bytes(100), (), None)
-    if bench.accumulator.append_open(lane, *arguments) is None:
-        if bench.accumulator.close_full(lane):
-            lane = bench.routes.is_full(bench.topic, lane)
-        bench.accumulator.append(lane, *arguments)
-    return lane
+    if bench.accumulator.append_open(queue, *arguments) is None:
+        if bench.accumulator.close_full(queue):
+            queue = bench.routes.is_full(bench.topic, queue)
+        bench.accumulator.append(queue, *arguments)
+    return queue
 
 
 def test_the_sticky_partition_changes_with_the_batch() -> None:
     bench = Bench(partitions=4, batch_size=1_000, partitioner_adaptive_partitioning_enable=False)
-    lanes = [put_sticky(bench) for _ in range(100)]
-    counts = [batch.count for lane in bench.topic.lanes for batch in lane.queue]
+    queues = [put_sticky(bench) for _ in range(100)]
+    counts = [batch.count for queue in bench.topic.partitions for batch in queue.waiting]
     assert set(counts) == {counts[0]}, "only full batches are sent"
-    assert all(lanes[number] is lanes[0] for number in range(counts[0]))
+    assert all(queues[number] is queues[0] for number in range(counts[0]))
 
 
-def test_a_topic_that_grows_gets_more_lanes_and_keeps_the_old_ones() -> None:
+def test_a_topic_that_grows_gets_more_queues_and_keeps_the_old_ones() -> None:
     small, large = Bench(partitions=2), Bench(partitions=4)
-    before = list(small.topic.lanes)
+    before = list(small.topic.partitions)
     small.routes.add(large.cluster.topic_view)
     assert small.topic.count == 4
-    assert small.topic.lanes[:2] == before
+    assert small.topic.partitions[:2] == before
     small.routes.add(Bench(partitions=2).cluster.topic_view)
     assert small.topic.count == 2
-    assert len(small.topic.lanes) == 4, "what is on its way to a partition that is gone needs a lane still"
+    assert len(small.topic.partitions) == 4, "what is on its way to a partition that is gone needs a queue still"
 
 
 def test_keys_go_where_every_client_looks_for_them() -> None:
     bench = Bench(partitions=7)
     for number in range(50):
         key = b"key-%d" % number
-        assert bench.routes.lane(bench.topic, key, b"v").partition == partition_for_key(key, 7)
+        assert bench.routes.queue(bench.topic, key, b"v").partition == partition_for_key(key, 7)

@@ -25,9 +25,9 @@ class Stage:
         self.accumulator = Accumulator(options, lambda: 0.0, lambda: None)
         routes = Routes(options, lambda bound: 0, lambda: 0.0)
         partitions = [PartitionView(index, 1, 0, (1,), (1,), ()) for index in range(3)]
-        self.lanes = routes.add(TopicView("t", bytes(16), False, partitions, 0)).lanes
-        for lane in self.lanes:
-            assert self.accumulator.append(lane, NOW_MS, None, b"first", (), None) is not None
+        self.partitions = routes.add(TopicView("t", bytes(16), False, partitions, 0)).partitions
+        for queue in self.partitions:
+            assert self.accumulator.append(queue, NOW_MS, None, b"first", (), None) is not None
         self.longer: list[tuple[Any, ...]] = []
         self.front = twin.Front(
             routes.topics,
@@ -47,11 +47,11 @@ def test_a_record_goes_into_the_open_batch(twin: Any) -> None:
     stage = Stage(twin)
     handle = stage.front.send("t", b"value")
     assert isinstance(handle, Handle)
-    assert (handle.batch, handle.index, handle.timestamp_ms) == (stage.lanes[0].open, 1, NOW_MS + 5)
+    assert (handle.batch, handle.index, handle.timestamp_ms) == (stage.partitions[0].open, 1, NOW_MS + 5)
     handle = stage.front.send("t", b"value", key=b"key", timestamp_ms=NOW_MS + 9)
-    lane = stage.lanes[partition_for_key(b"key", 3)]
-    assert handle.batch is lane.open
-    assert lane.open.writer.records()[-1] == (NOW_MS + 9, b"key", b"value", ())
+    queue = stage.partitions[partition_for_key(b"key", 3)]
+    assert handle.batch is queue.open
+    assert queue.open.writer.records()[-1] == (NOW_MS + 9, b"key", b"value", ())
     assert not stage.longer
 
 
@@ -79,8 +79,8 @@ def test_other_buffers_and_callbacks_go_the_same_way(twin: Any) -> None:
         stage.front.send("t", None, on_delivery=lambda metadata, error: told.append(metadata.offset)),
     ]
     assert [handle.index for handle in handles] == [1, 2, 3]
-    assert stage.lanes[0].open is not None
-    stage.lanes[0].open.succeed(100, -1)
+    assert stage.partitions[0].open is not None
+    stage.partitions[0].open.succeed(100, -1)
     assert told == [103]
     assert handles[1].result().offset == 102
     assert not stage.longer
@@ -106,7 +106,7 @@ def test_what_is_of_the_wrong_kind_takes_the_longer_way_where_it_is_told(
     stage = Stage(twin)
     stage.front.send(topic, **details)
     assert len(stage.longer) == 1
-    assert [lane.open and lane.open.count for lane in stage.lanes] == [1, 1, 1]
+    assert [queue.open and queue.open.count for queue in stage.partitions] == [1, 1, 1]
 
 
 @TWINS
@@ -117,8 +117,8 @@ def test_what_is_checked_first_may_refuse(twin: Any) -> None:
     stage = Stage(twin, refuse)
     with pytest.raises(IllegalState, match="not now"):
         stage.front.send("t", b"value")
-    assert stage.lanes[0].open is not None
-    assert stage.lanes[0].open.count == 1
+    assert stage.partitions[0].open is not None
+    assert stage.partitions[0].open.count == 1
 
 
 @pytest.mark.parametrize("uses_system_time", [True, False])

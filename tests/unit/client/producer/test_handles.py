@@ -9,7 +9,7 @@ import pytest
 from levada.client.errors import IllegalState, KafkaError, RecordTooLarge, TimedOut
 from levada.client.producer import Handle, ManyHandle
 from levada.client.producer.batch import Batch
-from levada.client.producer.lane import Lane
+from levada.client.producer.partition_queue import PartitionQueue
 from levada.client.types import RecordMetadata
 from levada.records.writer import BatchWriter
 
@@ -17,7 +17,7 @@ SOON_SECONDS = 0.05
 
 
 def batch_of(count: int = 2) -> Batch:
-    batch = Batch(Lane("t", 3), BatchWriter(1_000), 1_000, 0)
+    batch = Batch(PartitionQueue("t", 3), BatchWriter(1_000), 1_000, 0)
     for number in range(count):
         batch.writer.append(number, None, b"v")
     return batch

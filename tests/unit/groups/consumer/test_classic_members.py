@@ -136,7 +136,7 @@ def test_a_member_that_does_not_join_again_in_time_is_gone(coordinator: Coordina
         coordinator.advance(5_000)
     assert "c" not in coordinator.group.members
     coordinator.advance(500)
-    assert not coordinator.groups._around.told_to_join
+    assert not coordinator.groups._context.told_to_join
 
 
 def test_a_member_that_does_not_sync_in_time_is_gone(coordinator: Coordinator) -> None:

@@ -144,7 +144,7 @@ def test_a_group_that_goes_while_its_topics_are_matched_leaves_nothing(
     coordinator.write(coordinator.groups.delete_records(coordinator.group))
     coordinator.advance(10)
     assert GROUP not in coordinator.groups.groups
-    assert not coordinator.groups._around.resolutions
+    assert not coordinator.groups._context.resolutions
 
 
 def test_what_is_matched_for_members_that_have_left_is_dropped(

@@ -5,10 +5,10 @@ from struct import Struct as Packed
 from typing import Final
 
 from levada.broker.broker import Broker
-from levada.broker.familiar import (
+from levada.broker.fast_path import (
     AFTER_CORRELATION_ID,
     MAX_KEY_BYTES,
-    FamiliarRequests,
+    FastPath,
     sample_topic,
 )
 from levada.broker.fetch_reading import READ_COMMITTED
@@ -16,8 +16,8 @@ from levada.broker.fetch_sessions import FINAL_EPOCH, NO_SESSION
 from levada.broker.handlers.fetch import FIRST_WITH_TOPIC_IDS
 from levada.broker.metrics import ApisCalled, TopicMetrics
 from levada.broker.partition import ANY_EPOCH, Partition
+from levada.broker.request_templates import ResponseTemplate
 from levada.broker.route import Request
-from levada.broker.stencils import ReplyStencil
 from levada.model.buffers import Buffer
 from levada.model.errors import KafkaError
 from levada.net.reply import Reply
@@ -52,10 +52,10 @@ class KnownFetch:
     leader_epoch: int
     min_bytes: int
     max_bytes: int
-    reply: ReplyStencil
+    reply: ResponseTemplate
 
 
-class FamiliarFetch(FamiliarRequests[KnownFetch]):
+class FetchFastPath(FastPath[KnownFetch]):
     """Does what the handler does where there are records to read, for those who read uncommitted ones too."""
 
     api = ApiKey.FETCH
@@ -69,12 +69,12 @@ class FamiliarFetch(FamiliarRequests[KnownFetch]):
         ask = FetchPartition(partition=0, fetch_offset=_MARKED_OFFSET, partition_max_bytes=0)
         topic = FetchTopic(topic=name, topic_id=topic_id, partitions=[ask])
         sample = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[topic])
-        self._stencil = self._stencil_of(sample, _OFFSET.pack(_MARKED_OFFSET))
+        self._template = self._template_of(sample, _OFFSET.pack(_MARKED_OFFSET))
 
     def answer(self, frame: memoryview, started_ns: int) -> Reply:
         if self._image is not self._broker.image:
             return None
-        found = self._stencil.find_fetch(self._known, frame)
+        found = self._template.find_fetch(self._known, frame)
         if found is None:
             return None
         known, offset = found
@@ -120,7 +120,7 @@ class FamiliarFetch(FamiliarRequests[KnownFetch]):
         if is_follower or message.isolation_level == READ_COMMITTED or ask.last_fetched_epoch >= 0:
             return
         self._forget_if_outdated()
-        end = self._stencil.end_of_prefix(frame)
+        end = self._template.end_of_prefix(frame)
         prefix, suffix = frame[AFTER_CORRELATION_ID:end].tobytes(), frame[end + _OFFSET_SIZE :].tobytes()
         is_known = prefix + suffix in self._known
         partition = None if is_known else self._partition(topic.topic, topic.topic_id, ask.partition)
@@ -157,5 +157,5 @@ class FamiliarFetch(FamiliarRequests[KnownFetch]):
             leader_epoch=ask.current_leader_epoch,
             min_bytes=min(message.min_bytes, max_bytes),
             max_bytes=min(ask.partition_max_bytes, max_bytes),
-            reply=ReplyStencil(before, after, tail, self._is_flexible),
+            reply=ResponseTemplate(before, after, tail, self._is_flexible),
         )

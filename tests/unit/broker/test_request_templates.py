@@ -1,4 +1,4 @@
-"""Both stencils, the compiled one and its pure twin, cut and fill alike, whatever comes in."""
+"""Both kinds of templates, the compiled ones and their pure twins, cut and fill alike, whatever comes in."""
 
 import random
 import weakref
@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from levada.broker import _stencils, pure_stencils
+from levada.broker import _request_templates as compiled_templates
+from levada.broker import pure_request_templates as pure_templates
 from levada.protocol.runtime import uvarint
 
-TWINS = pytest.mark.parametrize("twin", [_stencils, pure_stencils], ids=["compiled", "pure"])
+TWINS = pytest.mark.parametrize("twin", [compiled_templates, pure_templates], ids=["compiled", "pure"])
 
 TOPIC_AT, BEHIND_NAME = 15, 6
 TAIL = b"\0\1\0"
@@ -24,7 +25,7 @@ def request(client_id: bytes, topic: bytes, rest: bytes, *, correlation_id: int 
 
 
 def by_name(twin: Any, *, is_flexible: bool = True, tail: bytes = TAIL) -> Any:
-    return twin.RequestStencil(TOPIC_AT, BEHIND_NAME - 1, True, is_flexible, tail)
+    return twin.RequestTemplate(TOPIC_AT, BEHIND_NAME - 1, True, is_flexible, tail)
 
 
 def prefix(frame: memoryview, rest: bytes) -> bytes:
@@ -51,20 +52,20 @@ def test_a_produce_request_is_known_by_what_is_around_its_records(twin: Any, is_
     rest = field + b"r" * size + TAIL
     frame = request(b"me", b"orders", rest)
     known = {prefix(frame, rest): "found"}
-    stencil = by_name(twin, is_flexible=is_flexible)
+    template = by_name(twin, is_flexible=is_flexible)
     start = len(frame) - len(rest) + len(field)
-    assert stencil.find_produce(known, frame) == ("found", start, start + size)
-    assert stencil.find_produce(known, frame[:-1]) is None
-    assert stencil.find_produce(known, request(b"me", b"orders", rest[:-1] + b"?")) is None
-    assert stencil.find_produce({}, frame) is None
+    assert template.find_produce(known, frame) == ("found", start, start + size)
+    assert template.find_produce(known, frame[:-1]) is None
+    assert template.find_produce(known, request(b"me", b"orders", rest[:-1] + b"?")) is None
+    assert template.find_produce({}, frame) is None
 
 
 @TWINS
 def test_where_topics_go_by_id_the_prefix_ends_at_a_fixed_place(twin: Any) -> None:
-    stencil = twin.RequestStencil(20, 0, False, True, b"")
+    template = twin.RequestTemplate(20, 0, False, True, b"")
     frame = memoryview(pack(">hhih", 1, 13, 5, 3) + b"abc" + bytes(10) + pack(">q", 42) + b"end")
-    assert stencil.end_of_prefix(frame) == 23
-    assert stencil.find_fetch({bytes(frame[8:23]) + b"end": 1}, frame) == (1, 42)
+    assert template.end_of_prefix(frame) == 23
+    assert template.find_fetch({bytes(frame[8:23]) + b"end": 1}, frame) == (1, 42)
 
 
 @TWINS
@@ -87,7 +88,10 @@ def test_the_twins_agree_on_any_bytes(seed: int) -> None:
             flexible,
             chance.randbytes(chance.randrange(3)),
         )
-        compiled, pure = _stencils.RequestStencil(*arguments), pure_stencils.RequestStencil(*arguments)
+        compiled, pure = (
+            compiled_templates.RequestTemplate(*arguments),
+            pure_templates.RequestTemplate(*arguments),
+        )
         frame = memoryview(bytes(chance.choices((0, 1, 2, 3, 5, 127, 128, 255), k=chance.randrange(60))))
         end = pure.end_of_prefix(frame)
         assert compiled.end_of_prefix(frame) == end
@@ -101,7 +105,10 @@ def test_the_twins_agree_on_any_bytes(seed: int) -> None:
 @pytest.mark.parametrize("size", [0, 1, 126, 127, 128, 16_382, 16_383, 2**21, 2**28])
 def test_the_twins_write_the_same_replies(is_flexible: bool, size: int) -> None:
     arguments = (b"before", b"after", b"tail", is_flexible)
-    compiled, pure = _stencils.ReplyStencil(*arguments), pure_stencils.ReplyStencil(*arguments)
+    compiled, pure = (
+        compiled_templates.ResponseTemplate(*arguments),
+        pure_templates.ResponseTemplate(*arguments),
+    )
     frame = memoryview(b"keysCORRrest")
     for first, second, third in zip(EXTREMES, EXTREMES[1:], EXTREMES[2:]):
         offsets = first, second, third
@@ -113,14 +120,14 @@ def test_the_twins_write_the_same_replies(is_flexible: bool, size: int) -> None:
 @TWINS
 def test_a_reply_is_what_its_parts_are(twin: Any) -> None:
     frame, records = memoryview(b"keysCORRrest"), bytearray(b"records")
-    stencil = twin.ReplyStencil(b"before", b"after", b"tail", True)
+    template = twin.ResponseTemplate(b"before", b"after", b"tail", True)
     offsets = pack(">qqq", 1, 2, 3)
     head = b"CORRbefore" + offsets + b"after"
-    assert stencil.with_offsets(frame, 1, 2, 3) == pack(">i", len(head)) + head
-    assert stencil.before_records(frame, 1, 2, 3, 7) == head + b"\x08"
+    assert template.with_offsets(frame, 1, 2, 3) == pack(">i", len(head)) + head
+    assert template.before_records(frame, 1, 2, 3, 7) == head + b"\x08"
     whole = head + b"\x08recordstail"
     for kind in (bytes, bytearray, memoryview):
-        assert stencil.with_records(frame, 1, 2, 3, kind(records)) == pack(">i", len(whole)) + whole
+        assert template.with_records(frame, 1, 2, 3, kind(records)) == pack(">i", len(whole)) + whole
     records.append(0)  # No view of it is left.
 
 
@@ -134,19 +141,19 @@ class Slotted:
 def test_memory_is_asked_for_whatever_lies_there(twin: Any) -> None:
     one, other = Slotted(), Slotted()
     one.field = (other, 2**80)
-    twin.Memory().prefetch()
-    memory = twin.Memory(one, other, "text", (), 7, *range(20))
-    memory.prefetch()
+    twin.CachePrefetch().prefetch()
+    cache = twin.CachePrefetch(one, other, "text", (), 7, *range(20))
+    cache.prefetch()
     del one, other
-    memory.prefetch()
+    cache.prefetch()
 
 
 def test_what_memory_is_read_lives_on() -> None:
     one = Slotted()
     alive = weakref.ref(one)
-    memory = _stencils.Memory(one)
+    cache = compiled_templates.CachePrefetch(one)
     del one
     assert alive() is not None
-    memory.prefetch()
-    del memory
+    cache.prefetch()
+    del cache
     assert alive() is None

@@ -12,7 +12,7 @@ M = TypeVar("M", bound=Machine)
 Response = TypeVar("Response")
 
 
-def reply_of(
+def call_coordinator(
     coordinator: Coordinator[M],
     identifier: str,
     operation: Operation[M],

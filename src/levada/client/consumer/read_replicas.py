@@ -8,14 +8,14 @@ from levada.client.consumer.subscription import PartitionState, Subscriptions
 from levada.client.types import TopicPartition
 
 
-class Source(NamedTuple):
+class ReadReplica(NamedTuple):
     partition: TopicPartition
     state: PartitionState
     topic_id: bytes
     leader_epoch: int
 
 
-class Sources:
+class ReadReplicas:
     """Kept until the view, the assignment or a replica changes: it is asked for with each fetch."""
 
     def __init__(self, cluster: Cluster, subscriptions: Subscriptions) -> None:
@@ -24,12 +24,12 @@ class Sources:
         self._view: ClusterView | None = None
         self._version = -1
         self._valid_until_ms: float = 0
-        self._by_node: dict[int, list[Source]] = {}
+        self._by_node: dict[int, list[ReadReplica]] = {}
 
     def forget(self) -> None:
         self._view = None
 
-    def by_node(self, now_ms: int) -> Mapping[int, Sequence[Source]]:
+    def by_node(self, now_ms: int) -> Mapping[int, Sequence[ReadReplica]]:
         """The partitions to read from each broker; those without a leader are left out."""
         view = self._cluster.view
         version = self._subscriptions.assignment_version
@@ -45,7 +45,7 @@ class Sources:
                 replica = self._replica(state, now_ms)
                 node_id = known.leader if replica is None else replica
                 if node_id != NO_NODE:
-                    source = Source(partition, state, topic.topic_id, known.leader_epoch)
+                    source = ReadReplica(partition, state, topic.topic_id, known.leader_epoch)
                     self._by_node.setdefault(node_id, []).append(source)
         return self._by_node
 

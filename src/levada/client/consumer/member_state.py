@@ -20,7 +20,7 @@ class Phase(Enum):
 
 
 @dataclass(slots=True)
-class Standing:
+class MemberState:
     group_id: str
     instance_id: str | None = None
     member_id: str = ""

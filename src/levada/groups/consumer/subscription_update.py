@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from levada.coordination.decision import Record
 from levada.groups.consumer.group import Check, ConsumerGroup
+from levada.groups.consumer.group_context import ConsumerTimer, GroupContext, TimerKind
 from levada.groups.consumer.group_records import (
     current_assignment_record,
     epoch_record,
@@ -14,25 +15,24 @@ from levada.groups.consumer.group_records import (
 from levada.groups.consumer.member import ConsumerGroupMember, MemberState, Owned
 from levada.groups.consumer.reconciliation import Reconciliation
 from levada.groups.consumer.regexes import check_syntax, needs_refresh
-from levada.groups.consumer.surroundings import ConsumerTimer, Surroundings, TimerKind
 from levada.groups.consumer.target import MemberTarget, is_due, last_target, new_target
 from levada.groups.consumer.topics import subscribed_ids
 
 
-class TakingUp:
+class SubscriptionUpdate:
     """One member's news on its way through the group; `records` grows with every step."""
 
     def __init__(
         self,
-        around: Surroundings,
+        context: GroupContext,
         group: ConsumerGroup,
         old: ConsumerGroupMember,
         new: ConsumerGroupMember,
         now_ms: int,
     ) -> None:
         self.records: list[Record] = []
-        self._around = around
-        self._image = around.image()
+        self._context = context
+        self._image = context.image()
         self._group = group
         self._old = old
         """The member as it was; of a static member's successor, its predecessor under the new id."""
@@ -60,8 +60,8 @@ class TakingUp:
 
     def assign(self) -> MemberTarget:
         """The member's part of the target, which is made anew if it is time."""
-        around, group = self._around, self._group
-        interval_ms = around.settings.assignment_interval_ms(around.group_config(group.group_id))
+        context, group = self._context, self._group
+        interval_ms = context.settings.assignment_interval_ms(context.group_config(group.group_id))
         if not is_due(group, self.epoch, interval_ms, self._now_ms):
             return last_target(group, self.member)
         records, target = new_target(
@@ -69,7 +69,7 @@ class TakingUp:
             self.epoch,
             self._old,
             self.member,
-            default_assignor=around.settings.assignors[0],
+            default_assignor=context.settings.assignors[0],
             image=self._image,
             now_ms=self._now_ms,
         )
@@ -89,7 +89,7 @@ class TakingUp:
         self.records.append(current_assignment_record(self._group.group_id, after))
         if after.state is MemberState.UNREVOKED_PARTITIONS and not after.uses_classic_protocol:
             timer = ConsumerTimer(self._group.group_id, TimerKind.REBALANCE, after.member_id)
-            self._around.timers.set(timer, self._now_ms + after.rebalance_timeout_ms)
+            self._context.timers.set(timer, self._now_ms + after.rebalance_timeout_ms)
         return after
 
     def _take_up_regex(self) -> bool:
@@ -105,17 +105,17 @@ class TakingUp:
         return new in group.resolved
 
     def _plan_refresh(self) -> None:
-        around = self._around
+        context = self._context
         must_refresh = needs_refresh(
             self._group,
             self._old,
             self.member,
             now_ms=self._now_ms,
-            new_topics_at=around.new_topics_at,
-            interval_ms=around.settings.regex_refresh_interval_ms,
+            new_topics_at=context.new_topics_at,
+            interval_ms=context.settings.regex_refresh_interval_ms,
         )
-        if must_refresh and self._group.group_id not in around.resolutions:
-            around.timers.set(ConsumerTimer(self._group.group_id, TimerKind.REGEX), self._now_ms)
+        if must_refresh and self._group.group_id not in context.resolutions:
+            context.timers.set(ConsumerTimer(self._group.group_id, TimerKind.REGEX), self._now_ms)
 
     def _is_unchecked(self) -> bool:
         """Whether topics may have changed since the group looked, or what it saw was not written."""
@@ -125,7 +125,7 @@ class TakingUp:
     def _check_topics(self, *, must_bump: bool) -> None:
         group = self._group
         names = group.topics_if([self._old], [self.member])
-        metadata_hash = self._around.hashes.of_group(names, self._image)
+        metadata_hash = self._context.hashes.of_group(names, self._image)
         if must_bump or metadata_hash != group.metadata_hash:
             self.epoch += 1
             self.records.append(epoch_record(group.group_id, self.epoch, metadata_hash))

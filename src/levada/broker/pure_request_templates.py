@@ -1,4 +1,4 @@
-"""Requests known by their bytes and replies put together from known ones, in Python: the twin of `_stencils.pyx`."""
+"""Requests known by their bytes and replies put together from known ones, in Python: the twin of `_request_templates.pyx`."""
 
 from struct import Struct as Packed
 from struct import error as StructError  # noqa: N812 - a class, named as one
@@ -22,7 +22,7 @@ _NOT_AS_LEARNED: Final = (IndexError, StructError, CodecError)
 T = TypeVar("T")
 
 
-class RequestStencil:
+class RequestTemplate:
     """Where a request for one partition of one topic has what it is known by.
 
     `topic_at` is the byte with the length of the topic's name, after an empty client id, and `behind_name` is what lies
@@ -78,7 +78,7 @@ class RequestStencil:
         return found, start, stop
 
 
-class ReplyStencil:
+class ResponseTemplate:
     """A reply without what changes: the correlation id, three offsets between `before` and `after`, and the records.
 
     Records stand behind `after` with their size in front, and `tail` behind them.
@@ -113,7 +113,7 @@ class ReplyStencil:
         return uvarint(size + 1) if self._is_flexible else _SIZE.pack(size)
 
 
-class Memory:
+class CachePrefetch:
     """Of a few objects that are needed together, and of what their fields hold.
 
     With a thousand partitions it is far from the processor when their turn comes. Met one by one, each piece is waited

@@ -66,7 +66,7 @@ def a_connection() -> ServerConnection:
 class Undiscerning(Dispatcher):
     """Decodes every request."""
 
-    def _open_familiar(self, api_key: int, version: int) -> None:
+    def _open_fast_path(self, api_key: int, version: int) -> None:
         return None
 
 
@@ -95,8 +95,8 @@ class Side:
         def refuse(*_: object) -> tuple[Any, int]:
             raise CodecError("decoded")
 
-        for lane in self.dispatch._lanes.values():
-            lane.decode = refuse
+        for codec in self.dispatch._codecs.values():
+            codec.decode = refuse
 
     def counted(self, api_key: int) -> tuple[Any, ...]:
         """What the metrics say of an API, but for times."""
@@ -155,8 +155,8 @@ async def create_topics(side: Side) -> None:
 
 @asynccontextmanager
 async def two_sides(directory: Path) -> AsyncIterator[tuple[Side, Side]]:
-    """One that knows familiar requests, and one that does not, with the same topics under the same ids."""
-    async with started(directory / "familiar") as one, started(directory / "decoded") as other:
+    """One with the fast path, and one that does not, with the same topics under the same ids."""
+    async with started(directory / "fast") as one, started(directory / "decoded") as other:
         assert one.broker is not None
         assert other.broker is not None
         sides = Side(one.broker, Dispatcher), Side(other.broker, Undiscerning)

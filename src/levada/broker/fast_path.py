@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 from levada.broker.broker import Broker
 from levada.broker.metrics import ApiMetrics, ApisCalled
 from levada.broker.partition import Partition
+from levada.broker.request_templates import RequestTemplate
 from levada.broker.route import Request
-from levada.broker.stencils import RequestStencil
 from levada.model.errors import KafkaError
 from levada.model.topics import INTERNAL_TOPICS
 from levada.net.reply import Reply
@@ -43,7 +43,7 @@ _ID: Final = bytes(range(0xE0, 0xF0))
 T = TypeVar("T")
 
 
-class FamiliarRequests(ABC, Generic[T]):
+class FastPath(ABC, Generic[T]):
     """Those of one API in one version. What is known of them holds until the cluster's metadata changes."""
 
     api: ClassVar[ApiKey]
@@ -64,7 +64,7 @@ class FamiliarRequests(ABC, Generic[T]):
 
     @abstractmethod
     def answer(self, frame: memoryview, started_ns: int) -> Reply:
-        """The reply to a request that is familiar and can be answered at once, None for any other.
+        """The reply to a request that is known and can be answered at once, None for any other.
 
         A KafkaError says why a request was refused; `refuse` makes the response of it.
         """
@@ -79,14 +79,14 @@ class FamiliarRequests(ABC, Generic[T]):
 
     # How a request looks
 
-    def _stencil_of(self, sample: Any, mark: bytes, tail: bytes = b"") -> RequestStencil:
+    def _template_of(self, sample: Any, mark: bytes, tail: bytes = b"") -> RequestTemplate:
         """Taken from a request with the topic of `sample_topic`: the mark stands where the prefix ends."""
         encoded = self._encoded(sample, "")
         end = encoded.index(mark)
         topic_at = encoded.find(_NAME.encode()) - 1
         if topic_at < 0:
-            return RequestStencil(end, 0, False, self._is_flexible, tail)
-        return RequestStencil(topic_at, end - topic_at - encoded[topic_at], True, self._is_flexible, tail)
+            return RequestTemplate(end, 0, False, self._is_flexible, tail)
+        return RequestTemplate(topic_at, end - topic_at - encoded[topic_at], True, self._is_flexible, tail)
 
     def _encoded(self, request: Any, client_id: str) -> bytes:
         header = encode_request_header(self.api, self.version, _ANY_CORRELATION_ID, client_id)

@@ -2,18 +2,18 @@
 
 import pytest
 
-from levada.client.consumer.standing import NO_GENERATION, Standing
+from levada.client.consumer.member_state import NO_GENERATION, MemberState
 from levada.client.types import GroupMetadata
 from tests.clients.simulated import Town, simulate, until
 
 
 def test_a_generation_that_is_lost_is_still_shown() -> None:
-    standing = Standing("group", member_id="me")
-    assert standing.shown is None
-    standing.enter(3)
-    standing.leave()
-    assert standing.metadata() == GroupMetadata("group", NO_GENERATION, "")
-    assert standing.shown == GroupMetadata("group", 3, "me")
+    member = MemberState("group", member_id="me")
+    assert member.shown is None
+    member.enter(3)
+    member.leave()
+    assert member.metadata() == GroupMetadata("group", NO_GENERATION, "")
+    assert member.shown == GroupMetadata("group", 3, "me")
 
 
 @pytest.mark.parametrize("options", [{}, {"group_protocol": "consumer"}], ids=["classic", "consumer"])

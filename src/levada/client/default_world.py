@@ -9,6 +9,6 @@ SIMULATED: ContextVar[ClientWorld | None] = ContextVar("levada_surroundings", de
 """Set by whoever runs code that is written for the real world in another one."""
 
 
-def real_surroundings() -> ClientWorld:
+def default_world() -> ClientWorld:
     world: ClientWorld = SIMULATED.get() or import_module("levada.world.real").real_client_world()
     return world

@@ -10,9 +10,9 @@ from enum import Enum, auto
 from levada.client.cluster import Cluster, Deadline
 from levada.client.consumer.background import happens
 from levada.client.consumer.coordinator import Coordinator
-from levada.client.consumer.next_report import FIRST_WITH_PATTERNS, JOINING, LEAVING, LEAVING_FOR_NOW, Report
+from levada.client.consumer.kip848_report import FIRST_WITH_PATTERNS, JOINING, LEAVING, LEAVING_FOR_NOW, Kip848Report
+from levada.client.consumer.member_state import NOT_YET_IN, MemberState
 from levada.client.consumer.poll_watch import PollWatch
-from levada.client.consumer.standing import NOT_YET_IN, Standing
 from levada.client.consumer.subscription import Mode
 from levada.client.errors import KafkaError, UnsupportedVersion
 from levada.model.errors import ErrorCode
@@ -36,7 +36,7 @@ LEAVE_MS = 5_000
 OLD_BROKER = "group.protocol=consumer needs brokers of Kafka 4.0 or newer; set group.protocol=classic"
 
 
-class State(Enum):
+class HeartbeatState(Enum):
     OUT = auto()
     """Wants nothing from the group."""
     ACTIVE = auto()
@@ -45,14 +45,14 @@ class State(Enum):
     """The group has gone on; waits until the user has been told."""
 
 
-class Heartbeats:
+class Kip848Heartbeats:
     """Go on whatever the user's code does, until it has not polled for too long."""
 
     def __init__(
-        self, cluster: Cluster, coordinator: Coordinator, standing: Standing, report: Report, watch: PollWatch
+        self, cluster: Cluster, coordinator: Coordinator, member: MemberState, report: Kip848Report, watch: PollWatch
     ) -> None:
-        self.state = State.OUT
-        self.on_news: Callable[[], None] = lambda: None
+        self.state = HeartbeatState.OUT
+        self.on_change: Callable[[], None] = lambda: None
         self.target: Assignment | None = None
         """What the coordinator wants this member to have."""
         self.complaint: KafkaError | None = None
@@ -61,7 +61,7 @@ class Heartbeats:
         self._entropy = cluster.world.entropy
         self._backoff = cluster.backoff
         self._coordinator = coordinator
-        self._standing = standing
+        self._member = member
         self._report = report
         self._watch = watch
         self._request_ms: int = cluster.options["request.timeout.ms"]
@@ -80,7 +80,7 @@ class Heartbeats:
         self._report.forget()
         self._report.ids.clear()
         self._failures = 0
-        self.state = State.ACTIVE
+        self.state = HeartbeatState.ACTIVE
         self.hurry()
 
     def hurry(self) -> None:
@@ -90,7 +90,7 @@ class Heartbeats:
 
     async def run(self) -> None:
         while True:
-            if self.state is not State.ACTIVE:
+            if self.state is not HeartbeatState.ACTIVE:
                 await self._hurry.wait()
                 self._hurry.clear()
                 continue
@@ -105,25 +105,25 @@ class Heartbeats:
 
     async def leave(self, deadline: Deadline, *, leaves: bool | None, why: str = "") -> None:
         """Say good-bye; a static member says that it comes back, unless it is told not to."""
-        standing = self._standing
-        was_in = self.state is State.ACTIVE and bool(standing.member_id)
-        is_for_good = leaves if leaves is not None else standing.instance_id is None
-        epoch = LEAVING_FOR_NOW if standing.instance_id is not None and not is_for_good else LEAVING
-        member_id = standing.member_id
+        member = self._member
+        was_in = self.state is HeartbeatState.ACTIVE and bool(member.member_id)
+        is_for_good = leaves if leaves is not None else member.instance_id is None
+        epoch = LEAVING_FOR_NOW if member.instance_id is not None and not is_for_good else LEAVING
+        member_id = member.member_id
         self._life += 1
-        self.state = State.OUT
+        self.state = HeartbeatState.OUT
         self._epoch = JOINING
         self.target = None
-        standing.leave(why or NOT_YET_IN, keeps_id=True)
+        member.leave(why or NOT_YET_IN, keeps_id=True)
         if not was_in or (leaves is False and epoch == LEAVING):
             return
 
         def build(version: int) -> ConsumerGroupHeartbeatRequest:
             return ConsumerGroupHeartbeatRequest(
-                group_id=standing.group_id,
+                group_id=member.group_id,
                 member_id=member_id,
                 member_epoch=epoch,
-                instance_id=standing.instance_id,
+                instance_id=member.instance_id,
             )
 
         try:
@@ -131,24 +131,24 @@ class Heartbeats:
                 await self._coordinator.ask(ApiKey.CONSUMER_GROUP_HEARTBEAT, build)
         except (KafkaError, TimeoutError) as error:
             # The session runs out by itself.
-            logger.debug("leaving group=%r failed: %s", standing.group_id, error)
+            logger.debug("leaving group=%r failed: %s", member.group_id, error)
 
     def lose(self, why: str) -> None:
         """The group has gone on without this member."""
-        logger.info("group=%r member=%r is out: %s", self._standing.group_id, self._standing.member_id, why)
+        logger.info("group=%r member=%r is out: %s", self._member.group_id, self._member.member_id, why)
         self._life += 1
-        self.state = State.LOST
+        self.state = HeartbeatState.LOST
         self._epoch = JOINING
         self.target = None
-        self._standing.leave(keeps_id=True)
-        self.on_news()
+        self._member.leave(keeps_id=True)
+        self.on_change()
 
     async def _beat(self) -> None:
         life, epoch, said = self._life, self._epoch, self._report.now()
         self._hurry.clear()
 
         def build(version: int) -> ConsumerGroupHeartbeatRequest:
-            return self._report.heartbeat(said, self._standing.group_id, self._member_id(version), epoch, version)
+            return self._report.heartbeat(said, self._member.group_id, self._member_id(version), epoch, version)
 
         at_least = FIRST_WITH_PATTERNS if self._report.subscriptions.mode is Mode.SERVER_PATTERN else 0
         try:
@@ -169,21 +169,19 @@ class Heartbeats:
             self._refused(response)
 
     def _take(self, response: ConsumerGroupHeartbeatResponse) -> None:
-        standing = self._standing
+        member = self._member
         if response.member_id:
-            standing.member_id = response.member_id
+            member.member_id = response.member_id
         if self._epoch == JOINING:
-            logger.info(
-                "joined group=%r epoch=%d member=%r", standing.group_id, response.member_epoch, standing.member_id
-            )
+            logger.info("joined group=%r epoch=%d member=%r", member.group_id, response.member_epoch, member.member_id)
         self._epoch = response.member_epoch
-        standing.enter(response.member_epoch)
+        member.enter(response.member_epoch)
         self._due_ms = self._clock.monotonic_ms() + response.heartbeat_interval_ms
         if self._report.is_behind():
             self._due_ms = 0.0
         if response.assignment is not None:
             self.target = response.assignment
-            self.on_news()
+            self.on_change()
 
     def _refused(self, response: ConsumerGroupHeartbeatResponse) -> None:
         code = response.error_code
@@ -193,7 +191,7 @@ class Heartbeats:
         error = self._coordinator.refusal(code, response.error_message)
         if self._epoch == JOINING and code in (*FENCED, ErrorCode.UNKNOWN_SERVER_ERROR):
             # Who only joins loses nothing; and a classic group cannot be taken over while it chooses its protocol.
-            logger.warning("joining group=%r was refused and is tried again: %s", self._standing.group_id, error)
+            logger.warning("joining group=%r was refused and is tried again: %s", self._member.group_id, error)
             error.retriable = True
         self._fail(_explained(error))
 
@@ -201,30 +199,30 @@ class Heartbeats:
         self._failures += 1
         self._report.forget()
         self._due_ms = self._clock.monotonic_ms() + self._backoff.pause_ms(self._failures)
-        logger.debug("heartbeat failed group=%r: %s", self._standing.group_id, error)
+        logger.debug("heartbeat failed group=%r: %s", self._member.group_id, error)
         if error.retriable:
             return
         self.complaint = error
         if error.code not in TO_TELL:
             error.fatal = True
             self.lose(str(error))
-        self.on_news()
+        self.on_change()
 
     async def _leave_late(self) -> None:
         """The user's code takes too long: let others have the partitions."""
         why = self._watch.warning()
-        logger.warning("group=%r: %s", self._standing.group_id, why)
+        logger.warning("group=%r: %s", self._member.group_id, why)
         told = f"the offsets are not committed: {why}. The next poll joins the group again"
         await self.leave(Deadline(self._clock, LEAVE_MS), leaves=None, why=told)
-        if self.state is State.OUT:
-            self.state = State.LOST
-        self.on_news()
+        if self.state is HeartbeatState.OUT:
+            self.state = HeartbeatState.LOST
+        self.on_change()
 
     def _member_id(self, version: int) -> str:
         """Made here, so that a join that is sent twice is one join; before version 1 the coordinator makes it."""
-        if not self._standing.member_id and version >= FIRST_WITH_PATTERNS:
-            self._standing.member_id = _kafka_uuid(self._entropy.random_bytes(16))
-        return self._standing.member_id
+        if not self._member.member_id and version >= FIRST_WITH_PATTERNS:
+            self._member.member_id = _kafka_uuid(self._entropy.random_bytes(16))
+        return self._member.member_id
 
 
 def _kafka_uuid(data: bytes) -> str:

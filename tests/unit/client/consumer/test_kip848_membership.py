@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from levada.client.consumer.next_report import JOINING, Report
+from levada.client.consumer.kip848_report import JOINING, Kip848Report
 from levada.client.consumer.subscription import Subscriptions
 from levada.client.errors import CommitFailed, KafkaError
 from levada.client.options import consumer_options
@@ -20,14 +20,14 @@ SESSION_SECONDS = SESSION_MS / 1_000
 ID = bytes(range(16))
 
 
-def new_report(**given: object) -> Report:
+def new_report(**given: object) -> Kip848Report:
     options = consumer_options("localhost:9092", {"group_id": "g", **NEXT, **given})
     subscriptions = Subscriptions()
     subscriptions.subscribe(["b", "a"], None)
-    return Report(options, subscriptions)
+    return Kip848Report(options, subscriptions)
 
 
-def heartbeat(report: Report, epoch: int, version: int = 1) -> ConsumerGroupHeartbeatRequest:
+def heartbeat(report: Kip848Report, epoch: int, version: int = 1) -> ConsumerGroupHeartbeatRequest:
     said = report.now()
     request = report.heartbeat(said, "g", "m", epoch, version)
     report.answered(said)

@@ -25,7 +25,7 @@ class Said:
 
 
 @dataclass(slots=True)
-class Report:
+class Kip848Report:
     """Builds heartbeats; whatever was not answered is said again, with everything else."""
 
     options: Options

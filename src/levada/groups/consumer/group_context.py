@@ -42,7 +42,7 @@ class Client:
 
 
 @dataclass(slots=True)
-class Surroundings:
+class GroupContext:
     settings: ConsumerGroupSettings
     timers: Timers[Any]
     random_bytes: Callable[[int], bytes]

@@ -8,11 +8,11 @@ from levada.client.cluster import Cluster, ClusterView, Deadline
 from levada.client.consumer.background import InPoll, happens, patience, spawn, stop
 from levada.client.consumer.commits import Commits
 from levada.client.consumer.coordinator import Coordinator
+from levada.client.consumer.kip848_heartbeats import HeartbeatState, Kip848Heartbeats
+from levada.client.consumer.kip848_report import Kip848Report
 from levada.client.consumer.listening import give_up, stop_reading, take_up
-from levada.client.consumer.next_heartbeats import Heartbeats, State
-from levada.client.consumer.next_report import Report
+from levada.client.consumer.member_state import MemberState
 from levada.client.consumer.poll_watch import PollWatch
-from levada.client.consumer.standing import Standing
 from levada.client.consumer.subscription import Subscriptions
 from levada.client.consumer.wanted_topics import WantedTopics
 from levada.client.types import GroupMetadata, TopicPartition
@@ -23,29 +23,29 @@ from levada.protocol.messages.consumer_group_heartbeat import Assignment
 logger = logging.getLogger("levada.client")
 
 
-class NextMembership:
+class Kip848Membership:
     """Heartbeats in the background bring what this member shall have; polls bring it there."""
 
     def __init__(
         self,
         cluster: Cluster,
         coordinator: Coordinator,
-        standing: Standing,
+        member: MemberState,
         subscriptions: Subscriptions,
         commits: Commits,
     ) -> None:
-        self.on_news: Callable[[], None] = lambda: None
+        self.on_change: Callable[[], None] = lambda: None
         self._cluster = cluster
         self._clock = cluster.world.clock
         self._coordinator = coordinator
-        self._standing = standing
+        self._member = member
         self._subscriptions = subscriptions
         self._commits = commits
         self._topics = WantedTopics(cluster, subscriptions)
         self._watch = PollWatch(self._clock, cluster.options["max.poll.interval.ms"])
-        self._report = Report(cluster.options, subscriptions)
-        self._beats = Heartbeats(cluster, coordinator, standing, self._report, self._watch)
-        self._beats.on_news = self._tell
+        self._report = Kip848Report(cluster.options, subscriptions)
+        self._beats = Kip848Heartbeats(cluster, coordinator, member, self._report, self._watch)
+        self._beats.on_change = self._tell
         self._beating: asyncio.Task[None] | None = None
         self._in_poll = InPoll()
         self._in_poll.on_wanted = self._tell
@@ -56,15 +56,15 @@ class NextMembership:
         """The view in which some of the target's topics have no name."""
         self._told = 0
         """The version of the subscription that the coordinator hears of."""
-        self._news = asyncio.Event()
+        self._wake_signal = asyncio.Event()
         self._fatal: BaseException | None = None
         self._api_timeout_ms: int = cluster.options["default.api.timeout.ms"]
-        standing.on_refusal = self._on_refusal
+        member.on_refusal = self._on_refusal
         cluster.listeners.append(lambda view: self._tell())
 
     def group_metadata(self) -> GroupMetadata:
-        standing = self._standing
-        return standing.shown if standing.shown and self._subscriptions.is_group_managed else standing.metadata()
+        member = self._member
+        return member.shown if member.shown and self._subscriptions.is_group_managed else member.metadata()
 
     def polled(self, now_ms: int) -> None:
         self._watch.polled(now_ms)
@@ -88,7 +88,7 @@ class NextMembership:
                     return
                 self._rebalancing = None
                 task.result()
-            elif self._reached is not None or not await happens(self._news, deadline.remaining_ms()):
+            elif self._reached is not None or not await happens(self._wake_signal, deadline.remaining_ms()):
                 return
             self._raise_complaint()
 
@@ -107,7 +107,7 @@ class NextMembership:
         if self._beating is None:
             self._beating = spawn(self._beats.run())
             self._beating.add_done_callback(self._on_beats_over)
-        if self._beats.state is State.OUT:
+        if self._beats.state is HeartbeatState.OUT:
             self._reached = None
             self._beats.join()
         elif self._told != self._subscriptions.version:
@@ -117,7 +117,7 @@ class NextMembership:
     # Reconciliation
 
     def _must_reconcile(self) -> bool:
-        if self._beats.state is State.LOST:
+        if self._beats.state is HeartbeatState.LOST:
             return True
         target = self._beats.target
         return target is not None and (
@@ -126,7 +126,7 @@ class NextMembership:
 
     async def _reconcile(self) -> None:
         """From what is owned to what the coordinator wants; goes on in the background where a poll does not wait."""
-        if self._beats.state is State.LOST:
+        if self._beats.state is HeartbeatState.LOST:
             await self._in_poll.run(self._lose)
             return
         target = self._beats.target
@@ -150,7 +150,7 @@ class NextMembership:
         self._reached = target
         self._lacks = None if is_complete else self._cluster.view
         if going:
-            logger.info("giving up group=%r partitions=%s", self._standing.group_id, _text(going))
+            logger.info("giving up group=%r partitions=%s", self._member.group_id, _text(going))
             self._commits.forget(going)
             try:
                 await give_up(self._subscriptions, going)
@@ -161,7 +161,7 @@ class NextMembership:
         if self._beats.target is not target:
             return
         if coming or is_first:
-            logger.info("taking up group=%r partitions=%s", self._standing.group_id, _text(coming))
+            logger.info("taking up group=%r partitions=%s", self._member.group_id, _text(coming))
             self._report.ids.update({partition: names[partition] for partition in coming})
             self._beats.hurry()
             await take_up(self._subscriptions, coming)
@@ -194,7 +194,7 @@ class NextMembership:
                 self._commits.forget(owned)
                 await give_up(self._subscriptions, owned, is_lost=True)
         finally:
-            if self._beats.state is State.LOST and self._fatal is None and self._beats.complaint is None:
+            if self._beats.state is HeartbeatState.LOST and self._fatal is None and self._beats.complaint is None:
                 self._beats.join()
 
     def _has_work(self) -> bool:
@@ -211,7 +211,7 @@ class NextMembership:
             owned = self._subscriptions.assigned()
             if owned and self._subscriptions.is_group_managed:
                 self._commits.forget(owned)
-                await give_up(self._subscriptions, owned, is_lost=not self._standing.is_member)
+                await give_up(self._subscriptions, owned, is_lost=not self._member.is_member)
         finally:
             self._reached = self._lacks = None
             await self._beats.leave(deadline, leaves=leaves)
@@ -226,12 +226,12 @@ class NextMembership:
             raise self._fatal or complaint or AssertionError
 
     def _tell(self) -> None:
-        self._news.set()
-        self.on_news()
+        self._wake_signal.set()
+        self.on_change()
 
     def _on_refusal(self, epoch: int, code: ErrorCode) -> None:
         """A commit was refused."""
-        if epoch != self._standing.generation or code == ErrorCode.REBALANCE_IN_PROGRESS:
+        if epoch != self._member.generation or code == ErrorCode.REBALANCE_IN_PROGRESS:
             return
         if code == ErrorCode.FENCED_INSTANCE_ID:
             self._fatal = self._coordinator.refusal(code)

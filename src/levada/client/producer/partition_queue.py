@@ -13,7 +13,7 @@ FORGOTTEN_AFTER_MS = 10 * 60_000
 """A leader may forget a producer that is idle for `producer.id.expiration.ms`, a day if nobody shortens it."""
 
 
-class Lane:
+class PartitionQueue:
     """Batches of one partition, in order. `open` and `queue` change under the accumulator's lock, the rest on the loop.
 
     With idempotence each batch has a sequence from its first attempt on, and `unresolved` keeps those without an
@@ -34,18 +34,18 @@ class Lane:
         "partition",
         "producer_epoch",
         "producer_id",
-        "queue",
         "queued_bytes",
         "topic",
         "unresolved",
         "used_at_ms",
+        "waiting",
     )
 
     def __init__(self, topic: str, partition: int) -> None:
         self.topic = topic
         self.partition = partition
         self.open: Batch | None = None
-        self.queue: deque[Batch] = deque()
+        self.waiting: deque[Batch] = deque()
         self.largest_batch = sys.maxsize
         """What its topic is known to take."""
         self.used_at_ms = 0.0
@@ -71,7 +71,7 @@ class Lane:
     def batches(self) -> Iterator[Batch]:
         """All that have no outcome yet, oldest first."""
         yield from self.unresolved
-        yield from self.queue
+        yield from self.waiting
         if self.open is not None:
             yield self.open
 
@@ -85,13 +85,13 @@ class Lane:
             if not batch.is_on_wire:
                 is_first = batch is self.unresolved[0]
                 return batch if is_first and batch.retry_at_ms <= now_ms and not self.needs_new_epoch else None
-        if self.in_doubt or self.needs_new_epoch or not self.queue:
+        if self.in_doubt or self.needs_new_epoch or not self.waiting:
             return None
         if self.unresolved and not self._is_known_to_leader():
             # A leader that does not know a producer takes any sequence as its first: if the first batch were refused
             # and the second taken, the first would look like one that is there already (KAFKA-14359).
             return None
-        first = self.queue[0]
+        first = self.waiting[0]
         return first if first.retry_at_ms <= now_ms else None
 
     def number(self, batch: Batch) -> None:

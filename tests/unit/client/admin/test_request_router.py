@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from levada.client.admin import NewTopic, OffsetSpec, asking
+from levada.client.admin import NewTopic, OffsetSpec, request_router
 from levada.client.errors import Disconnected, KafkaError, QuotaExceeded, TimedOut, UnknownTopicOrPartition
 from levada.client.types import TopicPartition
 from levada.model.errors import ErrorCode
@@ -177,7 +177,7 @@ def test_a_silent_broker_does_not_keep_the_answers_of_the_others() -> None:
 
 
 def test_an_unknown_topic_is_believed_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "DOUBT_MS", 50)
+    monkeypatch.setattr(request_router, "DOUBT_MS", 50)
     cluster = ScriptedCluster()
     cluster.leads({"orders": [1]})
     cluster.on(ApiKey.LIST_OFFSETS, lambda request, _: offsets(request))

@@ -5,7 +5,7 @@ import asyncio
 from levada.client.consumer.background import happens
 
 
-class News:
+class WakeSignal:
     def __init__(self) -> None:
         self._event = asyncio.Event()
         self._is_changed = True

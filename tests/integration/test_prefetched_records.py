@@ -33,7 +33,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 @pytest.fixture(scope="module")
 def topic(broker: BrokerProcess) -> str:
     """Of two partitions, which are only read."""
-    name = topic_of(broker.bootstrap, "lent", 2)
+    name = topic_of(broker.bootstrap, "prefetched", 2)
     for partition in range(2):
         produce_one_batch(broker, name, numbered(COUNT), partition)
     return name
@@ -60,7 +60,7 @@ def take(consumer: Consumer, polls: int, max_records: int | None = 3) -> list[in
     return offsets
 
 
-def check_has_borrowed(consumer: Consumer, polls: int) -> None:
+def check_has_prefetched(consumer: Consumer, polls: int) -> None:
     """Most polls did not ask the client's loop: else there is nothing to be seen here."""
     assert consumer.metrics()["poll-total"] < polls / 2
 
@@ -84,7 +84,7 @@ def test_the_position_is_behind_what_was_returned_after_any_number_of_polls(brok
             assert consumer.position((topic, 0)) == at
             assert consumer.current_lag((topic, 0)) == COUNT - at
             assert consumer.metrics()["records-consumed-total"] == at
-        check_has_borrowed(consumer, 300)
+        check_has_prefetched(consumer, 300)
 
 
 @pytest.mark.parametrize("way", ["commit", "commit_async"])
@@ -103,7 +103,7 @@ def test_a_commit_has_all_that_was_returned_and_no_more(broker: BrokerProcess, t
                 consumer.commit({})
                 assert [offset.offset for offset in told.pop().values()] == [at]
             assert committed(broker, group, (topic, 0)) == [at]
-        check_has_borrowed(consumer, 112)
+        check_has_prefetched(consumer, 112)
 
 
 @pytest.mark.parametrize("is_member", [True, False], ids=["subscribed", "assigned"])
@@ -122,7 +122,7 @@ def test_a_consumer_that_is_closed_has_committed_all_that_was_returned(
     assert sum(offset or 0 for offset in found) == returned
 
 
-def test_automatic_commits_go_on_while_records_are_lent(broker: BrokerProcess, topic: str) -> None:
+def test_automatic_commits_go_on_while_records_are_prefetched(broker: BrokerProcess, topic: str) -> None:
     group = f"{topic}-automatic"
     with (
         reader(broker, (topic, 0), group_id=group, auto_commit_interval_ms=100) as consumer,
@@ -166,7 +166,7 @@ def test_what_is_paused_gives_nothing_and_goes_on_where_it_was(broker: BrokerPro
         while len(others) < 300:
             others += consumer.poll(WAIT_SECONDS, 3)
         assert {record.partition for record in others} == {1 - first}
-        check_has_borrowed(consumer, 105)
+        check_has_prefetched(consumer, 105)
         consumer.pause([places[1 - first]])
         assert consumer.poll(0.05, 3) == []
         consumer.resume([places[first]])
@@ -174,7 +174,7 @@ def test_what_is_paused_gives_nothing_and_goes_on_where_it_was(broker: BrokerPro
         assert consumer.position(places[1 - first]) == len(others)
 
 
-def test_another_assignment_ends_what_was_lent(broker: BrokerProcess, topic: str) -> None:
+def test_another_assignment_ends_what_was_prefetched(broker: BrokerProcess, topic: str) -> None:
     with reader(broker, (topic, 0)) as consumer:
         take(consumer, 4)
         consumer.assign([(topic, 1)])
@@ -205,7 +205,7 @@ def test_arrow_batches_and_records_take_turns(broker: BrokerProcess) -> None:
             offsets += [] if batch is None else batch.column("offset").to_pylist()
             if len(offsets) < COUNT:
                 assert consumer.position((topic, 0)) == offsets[-1] + 1
-        check_has_borrowed(consumer, polls)
+        check_has_prefetched(consumer, polls)
         assert consumer.metrics()["records-consumed-total"] == COUNT
     assert offsets == list(range(COUNT))
 
@@ -338,7 +338,7 @@ def test_a_partition_changes_hands_just_behind_what_was_returned(
 
 
 def take_slowly(consumer: Consumer, begin: Callable[[], None], is_over: threading.Event) -> list[ConsumerRecord]:
-    """Record after record, so that there is a loan nearly all the time."""
+    """Record after record, so that there are prefetched records nearly all the time."""
     records = consumer.poll(WAIT_SECONDS, 1)
     begin()
     while not is_over.is_set():
@@ -347,7 +347,7 @@ def take_slowly(consumer: Consumer, begin: Callable[[], None], is_over: threadin
     return records
 
 
-def test_polls_from_a_loan_keep_a_member_in_its_group(broker: BrokerProcess, topic: str) -> None:
+def test_polls_of_prefetched_records_keep_a_member_in_its_group(broker: BrokerProcess, topic: str) -> None:
     told: list[str] = []
 
     class Listener:
@@ -371,7 +371,7 @@ def test_polls_from_a_loan_keep_a_member_in_its_group(broker: BrokerProcess, top
         while time.monotonic() < ends:
             polls += len(take(consumer, 1, 1))
             time.sleep(0.002)
-        check_has_borrowed(consumer, polls)
+        check_has_prefetched(consumer, polls)
         # Who has left hears of it in a poll that asks the loop.
         take(consumer, 1, 1)
         assert consumer.group_metadata() == before
@@ -501,7 +501,7 @@ def test_who_does_not_close_has_committed_all_the_same(broker: BrokerProcess, to
     assert committed(broker, group, (topic, 0)) == [100]
 
 
-def test_what_is_lent_stays_with_the_parent_of_a_fork(broker: BrokerProcess, topic: str) -> None:
+def test_what_is_prefetched_stays_with_the_parent_of_a_fork(broker: BrokerProcess, topic: str) -> None:
     ending = run_script(
         """
         consumer = Consumer(bootstrap, group_id=topic, auto_offset_reset="earliest")
@@ -534,14 +534,14 @@ def test_what_is_lent_stays_with_the_parent_of_a_fork(broker: BrokerProcess, top
 # Brokers
 
 
-def test_what_is_lent_counts_even_if_the_leader_changes_before_it_comes_back(own_broker: BrokerProcess) -> None:
+def test_what_is_prefetched_counts_even_if_the_leader_changes_before_it_comes_back(own_broker: BrokerProcess) -> None:
     topic = topic_of(own_broker.bootstrap, "led-anew")
     produce(own_broker.bootstrap, topic, numbered(COUNT), **{"batch.num.messages": 1_000})
     with reader(own_broker, (topic, 0), reconnect_backoff_max_ms=100) as consumer:
         offsets = take(consumer, 10, 50)
         own_broker.kill()
         own_broker.start()
-        # Without a call of the consumer's, which would end the loan.
+        # Without a call of the consumer's, which would end the prefetch.
         fetcher = consumer._client._engine.fetcher
         deadline = time.monotonic() + WAIT_SECONDS
         while fetcher._backlogs:
@@ -568,7 +568,7 @@ def test_a_value_that_cannot_be_read_comes_after_all_before_it(broker: BrokerPro
     with reader(broker, (topic, 0), value_deserializer=number) as consumer:
         values: list[Any] = [record.value for _ in range(34) for record in consumer.poll(WAIT_SECONDS, 3)]
         assert values == list(range(100))
-        check_has_borrowed(consumer, 34)
+        check_has_prefetched(consumer, 34)
         for _ in range(2):
             with pytest.raises(SerializationFailed, match="offset 100"):
                 consumer.poll(WAIT_SECONDS, 3)

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""Requests known by their bytes and replies put together from known ones, compiled. The twin is `pure_stencils.py`."""
+"""Requests known by their bytes and replies put together from known ones, compiled. The twin is `pure_request_templates.py`."""
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -32,7 +32,7 @@ cdef enum:
     GC_HEAD = 16
 
 
-cdef class RequestStencil:
+cdef class RequestTemplate:
     cdef Py_ssize_t _topic_at
     cdef Py_ssize_t _behind_name
     cdef bint _goes_by_name
@@ -133,7 +133,7 @@ cdef class RequestStencil:
         return -1, at
 
 
-cdef class ReplyStencil:
+cdef class ResponseTemplate:
     cdef bytes _before
     cdef bytes _after
     cdef readonly bytes tail
@@ -217,7 +217,7 @@ cdef class ReplyStencil:
         return length + 1
 
 
-cdef class Memory:
+cdef class CachePrefetch:
     cdef tuple _objects
     cdef size_t _starts[MOST_OBJECTS]
     cdef size_t _sizes[MOST_OBJECTS]

@@ -5,17 +5,17 @@ from struct import Struct as Packed
 from typing import Final
 
 from levada.broker.broker import Broker
-from levada.broker.familiar import (
+from levada.broker.fast_path import (
     AFTER_CORRELATION_ID,
     MAX_KEY_BYTES,
-    FamiliarRequests,
+    FastPath,
     sample_topic,
 )
 from levada.broker.handlers.produce import ALL, BY_ID_SINCE, LEADER, refused
 from levada.broker.metrics import ApisCalled, TopicMetrics
 from levada.broker.partition import Partition
+from levada.broker.request_templates import CachePrefetch, ResponseTemplate
 from levada.broker.route import Request
-from levada.broker.stencils import Memory, ReplyStencil
 from levada.model.errors import KafkaError
 from levada.net.reply import Reply
 from levada.protocol.api import ApiKey
@@ -43,14 +43,14 @@ class KnownProduce:
     partition: Partition
     counters: TopicMetrics
     wants_all_in_sync: bool
-    reply: ReplyStencil
+    reply: ResponseTemplate
     """Of records that were appended, around base offset, time and log start."""
     segment: Segment
-    memory: Memory
+    cache: CachePrefetch
     """Of what is needed to append to that segment."""
 
 
-class FamiliarProduce(FamiliarRequests[KnownProduce]):
+class ProduceFastPath(FastPath[KnownProduce]):
     """Does what the handler does for records that are taken, and makes nothing on the way that is not needed."""
 
     api = ApiKey.PRODUCE
@@ -63,16 +63,16 @@ class FamiliarProduce(FamiliarRequests[KnownProduce]):
         sample = _request(name, topic_id, 0, LEADER, 0)
         self._sized_sample = self._size_field(len(_RECORDS)) + _RECORDS
         self._tail = self._encoded(sample, "").partition(_RECORDS)[2]
-        self._stencil = self._stencil_of(sample, self._sized_sample, self._tail)
+        self._template = self._template_of(sample, self._sized_sample, self._tail)
 
     def answer(self, frame: memoryview, started_ns: int) -> Reply:
         if self._image is not self._broker.image:
             return None
-        found = self._stencil.find_produce(self._known, frame)
+        found = self._template.find_produce(self._known, frame)
         if found is None:
             return None
         known, start, stop = found
-        known.memory.prefetch()
+        known.cache.prefetch()
         partition = known.partition
         log = partition.log
         if not partition.is_leader or log.may_wait_for_flush:
@@ -98,7 +98,7 @@ class FamiliarProduce(FamiliarRequests[KnownProduce]):
             counters.messages_in += count
             counters.bytes_in += stop - start
         if log.active is not known.segment:
-            known.segment, known.memory = log.active, _memory_of(partition, known.reply)
+            known.segment, known.cache = log.active, _cache_of(partition, known.reply)
         reply = known.reply.with_offsets(frame, base_offset, stamp, log.start_offset)
         assert self._metrics is not None
         self._metrics.record(self.version, len(frame), self._perf_ns() - started_ns, None)
@@ -121,7 +121,7 @@ class FamiliarProduce(FamiliarRequests[KnownProduce]):
             return
         if len(message.topic_data) != 1 or len(message.topic_data[0].partition_data) != 1:
             return
-        end = self._stencil.end_of_prefix(frame)
+        end = self._template.end_of_prefix(frame)
         if end > MAX_KEY_BYTES:
             return
         self._forget_if_outdated()
@@ -141,20 +141,20 @@ class FamiliarProduce(FamiliarRequests[KnownProduce]):
         )
         encoded = self._encoded_response(_response(topic, answer))
         before, after = encoded.split(_OFFSETS.pack(*_MARKED_OFFSETS))
-        reply = ReplyStencil(before, after, b"", self._is_flexible)
+        reply = ResponseTemplate(before, after, b"", self._is_flexible)
         return KnownProduce(
             partition=partition,
             counters=self._broker.metrics.topic(partition.topic),
             wants_all_in_sync=wants_all,
             reply=reply,
             segment=partition.log.active,
-            memory=_memory_of(partition, reply),
+            cache=_cache_of(partition, reply),
         )
 
 
-def _memory_of(partition: Partition, reply: ReplyStencil) -> Memory:
+def _cache_of(partition: Partition, reply: ResponseTemplate) -> CachePrefetch:
     log = partition.log
-    return Memory(partition, log, log.active, log.epochs, log.producers, reply)
+    return CachePrefetch(partition, log, log.active, log.epochs, log.producers, reply)
 
 
 def _request(name: str, topic_id: bytes, index: int, acks: int, timeout_ms: int) -> ProduceRequest:

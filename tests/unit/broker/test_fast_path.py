@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from levada.broker import familiar
-from levada.broker.familiar_fetch import FamiliarFetch
-from levada.broker.familiar_produce import FamiliarProduce
+from levada.broker import fast_path
+from levada.broker.fetch_fast_path import FetchFastPath
 from levada.broker.handlers import fetch as fetch_handler
 from levada.broker.handlers import produce as produce_handler
+from levada.broker.produce_fast_path import ProduceFastPath
 from levada.protocol.api import ApiKey
 from levada.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from levada.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -20,7 +20,7 @@ from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTo
 from levada.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from levada.records import Codec, build_batch
 from tests.logs import T0
-from tests.unit.broker.familiar_requests import TOPICS, Side, a_connection, frame_of, joined, two_sides
+from tests.unit.broker.fast_path_requests import TOPICS, Side, a_connection, frame_of, joined, two_sides
 
 NO_ID = bytes(16)
 BY_ID = {ApiKey.PRODUCE: 13, ApiKey.FETCH: 13}
@@ -165,21 +165,21 @@ def a_topic(name: str) -> CreatableTopic:
 def test_what_was_seen_before_is_not_decoded_again(tmp_path: Path) -> None:
     async def main() -> None:
         async with two_sides(tmp_path) as (known, _):
-            for version in FamiliarProduce.versions:
+            for version in ProduceFastPath.versions:
                 assert await known.ask(simple_produce(known, version))
-            for version in FamiliarFetch.versions:
+            for version in FetchFastPath.versions:
                 assert await known.ask(simple_fetch(known, version))
             known.stop_decoding()
-            for version in FamiliarProduce.versions:
+            for version in ProduceFastPath.versions:
                 assert isinstance(await known.ask(simple_produce(known, version)), bytes)
-            for version in FamiliarFetch.versions:
+            for version in FetchFastPath.versions:
                 assert isinstance(await known.ask(simple_fetch(known, version, offset=3)), bytes)
             assert await known.ask(simple_fetch(known, 12, max_wait_ms=1)) == "decoded"
 
     asyncio.run(main())
 
 
-def test_nothing_is_familiar_after_the_metadata_has_changed(tmp_path: Path) -> None:
+def test_no_request_is_known_after_the_metadata_has_changed(tmp_path: Path) -> None:
     async def main() -> None:
         async with two_sides(tmp_path) as (known, _):
             frame = simple_produce(known, 12)
@@ -209,7 +209,7 @@ def test_a_topic_that_is_deleted_and_created_again_is_another(tmp_path: Path) ->
     asyncio.run(main())
 
 
-def test_a_parked_fetch_sees_what_a_familiar_request_appends_in_the_same_turn(tmp_path: Path) -> None:
+def test_a_parked_fetch_sees_what_the_fast_path_appends_in_the_same_turn(tmp_path: Path) -> None:
     async def main() -> None:
         async with two_sides(tmp_path) as (known, _):
             produced = simple_produce(known, 12)
@@ -226,7 +226,7 @@ def test_a_parked_fetch_sees_what_a_familiar_request_appends_in_the_same_turn(tm
 
 
 def test_of_too_many_kinds_the_oldest_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(familiar, "MAX_KNOWN", 2)
+    monkeypatch.setattr(fast_path, "MAX_KNOWN", 2)
 
     async def main() -> None:
         async with two_sides(tmp_path) as (known, _):
@@ -259,7 +259,7 @@ def test_a_request_of_more_than_a_kilobyte_beside_its_records_is_not_learned(tmp
 
 
 def test_what_is_known_is_bounded_in_bytes_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(familiar, "MAX_KNOWN_BYTES", 3 * familiar.ENTRY_BYTES)
+    monkeypatch.setattr(fast_path, "MAX_KNOWN_BYTES", 3 * fast_path.ENTRY_BYTES)
 
     async def main() -> None:
         async with two_sides(tmp_path) as (known, _):
