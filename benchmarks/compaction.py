@@ -129,7 +129,7 @@ def memory_for_many_keys() -> float:
 
 def clean_many_keys() -> int:
     from levada.records import BatchView, build_batch
-    from levada.storage.cleaning.cleaner import Cleaner, Order, Source
+    from levada.storage.cleaning.cleaner import Cleaner, Order, SourceSegment
     from levada.storage.loading import open_log
     from levada.storage.log_config import LogConfig
     from levada.storage.producers import Origin
@@ -145,7 +145,7 @@ def clean_many_keys() -> int:
     order = Order(
         directory=f"{directory}/keys-0",
         config=config,
-        sources=[Source(one.base_offset, one.size, one.next_offset) for one in log.segments[:-1]],
+        sources=[SourceSegment(one.base_offset, one.size, one.next_offset) for one in log.segments[:-1]],
         first_dirty=0,
         first_uncleanable=log.end_offset,
         now_ms=0,

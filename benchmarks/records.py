@@ -16,7 +16,7 @@ import pyarrow as pa
 from levada.records import BatchView, _kernel, _writer, build_batch, parse_produced, pure, pure_writer
 from levada.records.arrow import PartitionBatches, decode_arrow_partitions, to_record_batch
 from levada.records.arrow_writer import arrow_records
-from levada.records.record import Part, RecordInput
+from levada.records.record import RecordInput, RecordSection
 
 RECORD_COUNT = 10_000
 VALUE_SIZE = 100
@@ -75,7 +75,7 @@ def measure_all() -> dict[str, Result]:
     ]
     body = _kernel.encode(records, NOW_MS)
     assert body == pure.encode(records, NOW_MS)
-    part = Part(body, RECORD_COUNT, 0, NOW_MS, None)
+    part = RecordSection(body, RECORD_COUNT, 0, NOW_MS, None)
     tasks: dict[str, Callable[[ModuleType], object]] = {
         "encode": lambda kernel: kernel.encode(records, NOW_MS),
         "decode": lambda kernel: kernel.decode(*part),

@@ -14,7 +14,7 @@ from levada.spark.pipeline.sinks.console import DEFAULT_ROWS
 from levada.spark.pipeline.sinks.database import DEFAULT_RETRY_S
 from levada.spark.pipeline.sources.files import DEFAULT_MAX_FILES
 from levada.spark.pipeline.sources.table import DEFAULT_MAX_ROWS, DEFAULT_POLL_S
-from levada.spark.pipeline.values import Kind, OneOf
+from levada.spark.pipeline.values import Choice, Kind
 
 PAGE = Path(__file__).parents[1] / "docs" / "pipelines-keys.md"
 
@@ -203,7 +203,7 @@ def _kind(group: str, kind: str, value: Kind, keys: Mapping[str, Kind]) -> Itera
 
 
 def _row(path: str, shown: str, kind: Kind) -> str:
-    value = ", ".join(f"`{choice}`" for choice in kind.choices) if isinstance(kind, OneOf) else KINDS[kind]
+    value = ", ".join(f"`{choice}`" for choice in kind.choices) if isinstance(kind, Choice) else KINDS[kind]
     return f"| {shown} | {value} | {MEANINGS[path]} |\n"
 
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import pytest
 
 from levada.client.consumer.consumer import Consumer
-from levada.client.consumer.coordinator import Coordinator
+from levada.client.consumer.coordinator import GroupCoordinatorLookup
 from levada.client.errors import CommitFailed, KafkaError, RebalanceInProgress, TimedOut
 from levada.client.types import TopicPartition
 from levada.node import Node, node_settings
@@ -166,13 +166,13 @@ def simulate(main: Callable[[Town], Coroutine[Any, Any, None]], seed: int = 1) -
 
 def speak_at_most(monkeypatch: pytest.MonkeyPatch, versions: Mapping[ApiKey, int]) -> None:
     """Talk to coordinators as if they were old."""
-    ask = Coordinator.ask
+    ask = GroupCoordinatorLookup.ask
 
-    async def ask_in_old_words(self: Coordinator, api_key: int, build: Any, **bounds: Any) -> Any:
+    async def ask_in_old_words(self: GroupCoordinatorLookup, api_key: int, build: Any, **bounds: Any) -> Any:
         limits = [limit for limit in (bounds.pop("at_most", None), versions.get(ApiKey(api_key))) if limit is not None]
         return await ask(self, api_key, build, **bounds, at_most=min(limits, default=None))
 
-    monkeypatch.setattr(Coordinator, "ask", ask_in_old_words)
+    monkeypatch.setattr(GroupCoordinatorLookup, "ask", ask_in_old_words)
 
 
 async def _serve(world: World) -> None:

@@ -2,7 +2,7 @@
 
 from levada import Admin, Consumer, NewTopic, Producer, TopicPartition
 from levada.spark.pipeline.groups import lags_of
-from levada.spark.source.committing import Committer
+from levada.spark.source.committing import OffsetCommitter
 from tests.brokers import BrokerProcess
 
 PLACE = TopicPartition("orders", 0)
@@ -16,7 +16,7 @@ def test_a_group_that_others_use_keeps_no_other_back(own_broker: BrokerProcess) 
             consumer.subscribe(["orders"])
             while not consumer.assignment():
                 consumer.poll(0.1)
-            committer = Committer(admin)
+            committer = OffsetCommitter(admin)
             committer.commit("shop.used", {PLACE: 4})
             committer.commit("shop.totals", {PLACE: 7})
             assert lags_of(admin, "shop", ["used", "totals", "none"]) == {"totals": 3}

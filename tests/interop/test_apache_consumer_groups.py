@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from levada.groups.consumer import Client, Committer, ConsumerGroupSettings, Interval
-from levada.groups.group import Group, State
+from levada.groups.group import ClassicGroupState, Group
 from levada.groups.member import Member
 from levada.model.errors import ErrorCode
 from levada.net.channel import Channel
@@ -423,7 +423,7 @@ class OurSide(Side):
     async def start_classic(self, *topics: str, user_data: bytes | None = None, type_: str = "consumer") -> None:
         self.classic_ids["c1"] = "c1"
         group = Group(self.group_id)
-        group.generation, group.protocol_name, group.state = 1, "range", State.STABLE
+        group.generation, group.protocol_name, group.state = 1, "range", ClassicGroupState.STABLE
         member = Member("c1", None, SESSION_MS, REBALANCE_MS, {"range": subscription(topics, {})}, "", "/127.0.0.1")
         member.assignment = first_partitions(topics, user_data)
         group.add(member, type_)

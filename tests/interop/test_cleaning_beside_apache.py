@@ -12,7 +12,7 @@ from levada import Admin, Producer
 from levada.client.admin import ConfigResource, NewTopic
 from levada.records import BatchView
 from levada.storage.checkpoint import read_offsets
-from levada.storage.cleaning.cleaner import Cleaner, Order, Source
+from levada.storage.cleaning.cleaner import Cleaner, Order, SourceSegment
 from levada.storage.cleaning.filtering import LastRecord
 from levada.storage.cleaning.swapping import Swap
 from levada.storage.loading import open_log
@@ -111,7 +111,7 @@ def clean(log: Log, files: OpenFiles) -> None:
     order = Order(
         directory=log.directory,
         config=CONFIG,
-        sources=[Source(one.base_offset, one.size, one.next_offset) for one in log.segments[:-1]],
+        sources=[SourceSegment(one.base_offset, one.size, one.next_offset) for one in log.segments[:-1]],
         first_dirty=0,
         first_uncleanable=log.active.base_offset,
         now_ms=time.time_ns() // 1_000_000,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from levada.records import BatchView, parse_control_record
-from levada.storage.cleaning.cleaner import Cleaned, Cleaner, Order, Source
+from levada.storage.cleaning.cleaner import Cleaned, Cleaner, Order, SourceSegment
 from levada.storage.cleaning.dirty import dirty_part
 from levada.storage.cleaning.filtering import LastRecord
 from levada.storage.cleaning.swapping import Swap
@@ -79,7 +79,7 @@ class Replay:
         order = Order(
             directory=str(self.directory),
             config=self.config,
-            sources=[Source(one.base_offset, one.size, one.next_offset) for one in log.segments[:-1]],
+            sources=[SourceSegment(one.base_offset, one.size, one.next_offset) for one in log.segments[:-1]],
             first_dirty=given["firstDirtyOffset"],
             first_uncleanable=given["firstUncleanableOffset"],
             now_ms=given["now"],

@@ -12,7 +12,7 @@ from levada.protocol.codec import encode_bytes
 from levada.protocol.errors import CannotEncode
 from levada.protocol.json_text import json_text, plain_of
 from levada.records import iter_batches
-from levada.transactions import State, Transaction
+from levada.transactions import Transaction, TransactionState
 from levada.transactions.records import decode, encode
 from levada.transactions.transaction import record_of, transaction_from
 from tests.unit.transactions.journals import value_of
@@ -35,7 +35,9 @@ def bytes_of(golden: Any) -> tuple[bytes, bytes | None]:
 
 def test_all_states_are_there_at_all_levels_of_the_feature() -> None:
     # Dead is never written.
-    assert {golden["stateId"] for golden in OF_STATES} == {state.number for state in State} - {State.DEAD.number}
+    assert {golden["stateId"] for golden in OF_STATES} == {state.number for state in TransactionState} - {
+        TransactionState.DEAD.number
+    }
     assert len(OF_STATES) == 3 * 7
     assert len(WRITTEN) - len(VALUES) == 1
 
@@ -111,7 +113,7 @@ def test_a_member_of_a_group_is_written_so_that_apache_reads_it() -> None:
         producer_id=5,
         producer_epoch=6,
         timeout_ms=7,
-        state=State.PREPARE_COMMIT,
+        state=TransactionState.PREPARE_COMMIT,
         updated_ms=8,
         started_ms=9,
         partitions=frozenset({("a", 0), ("a", 2), ("b", 1)}),

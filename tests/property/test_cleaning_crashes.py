@@ -9,7 +9,7 @@ import pytest
 from levada.records import BatchView, build_batch
 from levada.sim.incarnation import HostDied
 from levada.sim.world import Simulation
-from levada.storage.cleaning.cleaner import Cleaner, Order, Source
+from levada.storage.cleaning.cleaner import Cleaner, Order, SourceSegment
 from levada.storage.cleaning.filtering import LastRecord
 from levada.storage.cleaning.swapping import Swap
 from levada.storage.loading import LogState, open_log
@@ -72,7 +72,7 @@ class Machine:
         order = Order(
             directory=DIRECTORY,
             config=CONFIG,
-            sources=[Source(one.base_offset, one.size, one.next_offset) for one in log.segments[:-1]],
+            sources=[SourceSegment(one.base_offset, one.size, one.next_offset) for one in log.segments[:-1]],
             first_dirty=log.start_offset,
             first_uncleanable=log.active.base_offset,
             now_ms=T0,

@@ -23,7 +23,7 @@ from levada.records import (
     pure,
 )
 from levada.records.arrow import to_record_batch
-from levada.records.record import Columns, Part, RecordInput, Scan
+from levada.records.record import Columns, RecordInput, RecordSection, Scan
 
 KERNELS = [pytest.param(_kernel, id="compiled"), pytest.param(pure, id="pure")]
 
@@ -59,7 +59,9 @@ def test_columns_hold_what_records_do(
     kernel: ModuleType, records: list[RecordInput], base_timestamp: int, append_time: int | None
 ) -> None:
     body = kernel.encode(records, base_timestamp)
-    table = to_record_batch(kernel.decode_columns([Part(body, len(records), 7, base_timestamp, append_time)] * 2))
+    table = to_record_batch(
+        kernel.decode_columns([RecordSection(body, len(records), 7, base_timestamp, append_time)] * 2)
+    )
     table.validate(full=True)
     rows = [
         Record(
@@ -169,7 +171,7 @@ def outcome(
     readers: list[Callable[[], Any]] = [
         lambda: kernel.scan(body, count),
         lambda: kernel.decode(body, count, 2**40, base_timestamp, append_time),
-        lambda: kernel.decode_columns([Part(body, count, 2**40, base_timestamp, append_time)]),
+        lambda: kernel.decode_columns([RecordSection(body, count, 2**40, base_timestamp, append_time)]),
         lambda: kernel.decode_for_consumer(body, count, 2**40, base_timestamp, append_time, "topic", 3, None),
     ]
     results = []

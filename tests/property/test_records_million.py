@@ -3,7 +3,7 @@
 import random
 
 from levada.records import _kernel, pure
-from levada.records.record import Part, RecordInput
+from levada.records.record import RecordInput, RecordSection
 
 TOTAL = 1_000_000
 BATCH = 5_000
@@ -17,7 +17,7 @@ def test_kernel_and_twin_agree_on_a_million_records() -> None:
         base_timestamp = records[0][0]
         body = _kernel.encode(records, base_timestamp)
         assert body == pure.encode(records, base_timestamp)
-        part = Part(body, BATCH, start, base_timestamp, None)
+        part = RecordSection(body, BATCH, start, base_timestamp, None)
         found = _kernel.decode(*part)
         assert found == pure.decode(*part)
         assert [record[1:] for record in found] == records

@@ -22,9 +22,9 @@ from levada.transactions import (
     GroupOutcome,
     Marker,
     MarkerWork,
-    State,
     TransactionMachine,
     TransactionSettings,
+    TransactionState,
 )
 from levada.transactions.transaction import TopicPartition
 from tests.property.partition_logs import PartitionLog
@@ -335,7 +335,7 @@ class World:
             if transaction in self.acknowledged:
                 assert outcomes == {self.acknowledged[transaction]}, f"{transaction} was answered otherwise"
         states = {one.state for one in self.shard.machine.transactions.values()}
-        assert states <= {State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT}
+        assert states <= {TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT}
 
 
 @pytest.mark.timeout(3_600 if IS_SOAK else 60)
@@ -436,7 +436,7 @@ def crash_and_recover(journal: MemoryJournal, told: list[TopicPartition], comple
         group.all_or_none()
     group.coordinator.write_markers()
     assert 0 not in group.all_or_none()
-    assert {group.coordinator.state(name) for name in MEMBERS} == {State.COMPLETE_COMMIT}
+    assert {group.coordinator.state(name) for name in MEMBERS} == {TransactionState.COMPLETE_COMMIT}
     assert group.coordinator.group_commit(group.members) == outcome
     assert all(log.is_settled() for log in group.logs.values())
 
@@ -451,7 +451,7 @@ def test_a_crash_before_the_batch_is_committed_leaves_none_of_the_group() -> Non
     journal.batches = journal.batches[:start]
     journal.held_at = None
     group.reload()
-    assert {group.coordinator.state(name) for name in MEMBERS} == {State.ONGOING}
+    assert {group.coordinator.state(name) for name in MEMBERS} == {TransactionState.ONGOING}
     # Whoever leads the group is gone for ever: readers go on after the timeout.
     group.coordinator.advance(80_000)
     while group.coordinator.work:
@@ -462,7 +462,7 @@ def test_a_crash_before_the_batch_is_committed_leaves_none_of_the_group() -> Non
             group.coordinator.markers_written(marker.transactional_id, marker.producer_epoch)
     assert group.all_or_none() == {0}
     assert all(log.is_settled() for log in group.logs.values())
-    assert {group.coordinator.state(name) for name in MEMBERS} == {State.COMPLETE_ABORT}
+    assert {group.coordinator.state(name) for name in MEMBERS} == {TransactionState.COMPLETE_ABORT}
 
 
 @pytest.mark.parametrize("late", range(len(MEMBERS)))

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from levada.groups import GroupSettings, Joiner
+from levada.groups import GroupSettings, JoiningClient
 from levada.groups.records import GroupMetadataKey, OffsetCommitKey
 from levada.model.errors import CoordinatorNotAvailable, ErrorCode, KafkaError
 from levada.protocol.messages.join_group import JoinGroupResponse
@@ -52,7 +52,7 @@ class ClassicPlayer:
             instance=options.get("instance"),
             protocols={one: f"{one} of {name}".encode() for one in options.get("protocols", "range").split(",")},
             protocol_type=options.get("type", "consumer"),
-            joiner=Joiner(name, "/127.0.0.1", 9 if is_new else 3),
+            joiner=JoiningClient(name, "/127.0.0.1", 9 if is_new else 3),
             session_ms=_time(options.get("session", "10s")),
             rebalance_ms=_time(options.get("rebalance", "60s")),
         )

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from levada.coordination.shard import Shard
-from levada.groups import Cluster, CommittedOffset, GroupCounts, GroupMachine, GroupSettings, commit_record
+from levada.groups import CommittedOffset, GroupCluster, GroupCounts, GroupMachine, GroupSettings, commit_record
 from levada.groups.consumer import Client, ConsumerGroupSettings, Interval
 from levada.groups.records import OffsetCommitKey
 from levada.metadata.delta import apply
@@ -56,7 +56,7 @@ class ConsumerPlayer:
 
     def _reload(self) -> list[str]:
         """Another coordinator takes over."""
-        cluster = Cluster(lambda: self._image, lambda _: {})
+        cluster = GroupCluster(lambda: self._image, lambda _: {})
         machine = GroupMachine(self._settings, cluster, lambda size: bytes(size), GroupCounts())
         self._shard = Shard(machine, self._journal)
         for record in self._journal.records():

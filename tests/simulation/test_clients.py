@@ -14,7 +14,7 @@ from levada.client.consumer import classic_membership, fetched, kip848_membershi
 from levada.client.consumer.subscription import Subscriptions
 from levada.client.errors import Disconnected, KafkaError, TimedOut
 from levada.client.producer.accumulator import Accumulator
-from levada.client.producer.outcome import Outcomes
+from levada.client.producer.outcome import BatchOutcomes
 from levada.client.producer.transactions import Transactions
 from levada.client.types import GroupMetadata, OffsetAndMetadata
 from levada.sim.checkers import CheckFailed
@@ -56,14 +56,14 @@ def complaint(seeds: range = range(10)) -> str:
 
 
 def test_a_producer_that_renumbers_after_a_lost_answer_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    can_retry = Outcomes._can_retry
+    can_retry = BatchOutcomes._can_retry
 
-    def renumber(self: Outcomes, queue: Any, batch: Any, error: KafkaError) -> bool:
+    def renumber(self: BatchOutcomes, queue: Any, batch: Any, error: KafkaError) -> bool:
         if isinstance(error, Disconnected | TimedOut) and not self._is_transactional:
             queue.needs_new_epoch = True
         return can_retry(self, queue, batch, error)
 
-    monkeypatch.setattr(Outcomes, "_can_retry", renumber)
+    monkeypatch.setattr(BatchOutcomes, "_can_retry", renumber)
     told = complaint(range(1, 11))
     assert "is in the log twice" in told or "was acknowledged at" in told
 

@@ -10,7 +10,7 @@ import pytest
 
 from levada.controller.brokers import allocate_producer_ids
 from levada.controller.controller import DECIDE
-from levada.controller.decision import Context, Decision
+from levada.controller.decision import Context, ControllerDecision
 from levada.metadata.image import Image
 from levada.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from levada.records import BatchView
@@ -107,8 +107,8 @@ def test_an_acknowledgement_before_its_flush_is_caught(monkeypatch: pytest.Monke
 
 
 def test_producer_ids_given_twice_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def unwritten(image: Image, request: AllocateProducerIdsRequest, context: Context) -> Decision:
-        return Decision(allocate_producer_ids(image, request, context).reply)
+    def unwritten(image: Image, request: AllocateProducerIdsRequest, context: Context) -> ControllerDecision:
+        return ControllerDecision(allocate_producer_ids(image, request, context).reply)
 
     monkeypatch.setitem(DECIDE, AllocateProducerIdsRequest, unwritten)
     assert is_caught(range(50))

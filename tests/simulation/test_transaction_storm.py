@@ -25,7 +25,7 @@ from levada.sim.transaction_producers import TOPIC
 from levada.sim.transaction_storm import run_transaction_storm
 from levada.storage.log import Log
 from levada.storage.marker_sets import MarkerSet
-from levada.transactions import MARKERS, MarkerWork, State, TransactionMachine
+from levada.transactions import MARKERS, MarkerWork, TransactionMachine, TransactionState
 from levada.transactions.records import TransactionLogValue
 
 SEEDS = range(4)
@@ -79,7 +79,10 @@ def test_decisions_that_a_new_coordinator_does_not_read_back_are_caught(monkeypa
 
     def partly(self: Shard[Any], record: Record) -> None:
         value = record.value
-        if not isinstance(value, TransactionLogValue) or value.transaction_status != State.PREPARE_COMMIT.number:
+        if (
+            not isinstance(value, TransactionLogValue)
+            or value.transaction_status != TransactionState.PREPARE_COMMIT.number
+        ):
             load(self, record)
 
     monkeypatch.setattr(Shard, "load", partly)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from levada.spark.sink.commit import Commit
-from levada.spark.sink.names import Marker, WriteName
+from levada.spark.sink.commit import BatchCommit
+from levada.spark.sink.names import BatchMarker, WriteName
 from levada.spark.sink.options import read_options
 from levada.spark.sink.report import TaskReport
-from levada.spark.sink.task import Task, write_rows
+from levada.spark.sink.task import WriteAttempt, write_rows
 from tests.spark.driver_faults import with_header
 
 ROWS_PER_SEND = 500
@@ -31,13 +31,13 @@ def main() -> None:
         stamp = str(batch).encode()
         values = ([str(each) for each in part] for part in parts)
         rows = (with_header(pa.RecordBatch.from_pydict({"value": each}), "batch", stamp) for each in values)
-        return write_rows(options, Task(name, batch, partition, 0, run), rows)
+        return write_rows(options, WriteAttempt(name, batch, partition, 0, run), rows)
 
     with ThreadPoolExecutor(job["tasks"]) as pool:
         # As Spark does: the batch that was not noted as committed is run again, cut into other tasks perhaps.
         for batch in range(len(list(notes.iterdir())), job["batches"]):
             reports = list(pool.map(write, [batch] * job["tasks"], range(job["tasks"])))
-            Commit(options, name, Marker(batch, is_exact=True), reports).run()
+            BatchCommit(options, name, BatchMarker(batch, is_exact=True), reports).run()
             (notes / str(batch)).touch()
 
 

@@ -14,8 +14,8 @@ from levada import Admin, Consumer, Producer
 from levada.client.types import TopicPartition
 from levada.records import ConsumerRecord
 from levada.spark.history import NoSuchRecord, Origin, origins, trace, traced
-from levada.spark.history.hops import TRACE_HEADER, Hop, Source, encode, hops_of, ways
-from levada.spark.history.origins import State
+from levada.spark.history.hops import TRACE_HEADER, Hop, SourceRange, encode, hops_of, ways
+from levada.spark.history.origins import RecordState
 from levada.spark.rows import read, write
 
 NewTopic = Callable[..., str]
@@ -109,9 +109,9 @@ def test_what_retention_removed_is_gone_and_the_way_before_it_is_still_told(
         admin.delete_records({TopicPartition(second, 0): -1, TopicPartition(first, 0): -1}).raise_any()
     found = origins(third, 0, 0)
     assert [(each.level, each.hop, each.topic, each.state) for each in found.walk()] == [
-        (0, "two", third, State.READ),
-        (1, "one", second, State.GONE),
-        (2, None, first, State.GONE),
+        (0, "two", third, RecordState.READ),
+        (1, "one", second, RecordState.GONE),
+        (2, None, first, RecordState.GONE),
     ]
     assert found.beginnings[0].timestamp_ms == 1_700_000_000_000
     assert f"{first}-0-0 (gone) at 2023-11-14T22:13:20.000Z" in str(found)
@@ -158,7 +158,7 @@ def test_a_partition_that_was_not_named_is_an_error_and_not_forgotten(spark: Spa
 
 
 def test_a_join_has_the_ways_of_both_sides(spark: SparkSession) -> None:
-    clicked = encode(Hop("clicked", 1, (Source("clicks", 0, 4, 4, 1, (4,), 1_000, 1_000),)))
+    clicked = encode(Hop("clicked", 1, (SourceRange("clicks", 0, 4, 4, 1, (4,), 1_000, 1_000),)))
     place = "topic: string, partition: int, offset: bigint, timestamp: timestamp"
     kind = f"struct<{place}, headers: array<struct<key: string, value: binary>>>"
     seen = ("seen", 0, 1, datetime.fromtimestamp(2, UTC), [(TRACE_HEADER, clicked), ("other", b"x")])
@@ -169,8 +169,8 @@ def test_a_join_has_the_ways_of_both_sides(spark: SparkSession) -> None:
     stamps = hops_of([(each["key"], bytes(each["value"])) for each in row["_headers"]])
     assert [hop.name for hop in stamps] == ["clicked", "alarms"]
     assert ways(stamps) == [
-        (Source("seen", 0, 1, 1, 1, (1,), 2_000, 2_000, hops=1), stamps[:1]),
-        (Source("paid", 2, 3, 3, 1, (3,), 3_000, 3_000), []),
+        (SourceRange("seen", 0, 1, 1, 1, (1,), 2_000, 2_000, hops=1), stamps[:1]),
+        (SourceRange("paid", 2, 3, 3, 1, (3,), 3_000, 3_000), []),
     ]
 
 

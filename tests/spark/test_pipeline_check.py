@@ -9,8 +9,8 @@ import yaml
 from pyspark.sql import SparkSession
 
 from levada.cli.main import main
-from levada.spark.pipeline import Options
-from levada.spark.pipeline.command import Plan, plan_of
+from levada.spark.pipeline import PipelineOptions
+from levada.spark.pipeline.command import BuiltPipeline, plan_of
 from levada.spark.pipeline.context import Context
 from levada.spark.pipeline.definition import load
 from levada.spark.pipeline.problems import PipelineError
@@ -21,13 +21,13 @@ SCHEMA = "id long, user string, amount double"
 
 
 @pytest.fixture
-def planned(spark: SparkSession, bootstrap: str, tmp_path: Path) -> Callable[..., Plan]:
+def planned(spark: SparkSession, bootstrap: str, tmp_path: Path) -> Callable[..., BuiltPipeline]:
     """The plan of a pipeline that is given as what its YAML says, or as the text of a Python file."""
 
-    def plan(content: dict[str, Any] | str) -> Plan:
+    def plan(content: dict[str, Any] | str) -> BuiltPipeline:
         file = tmp_path / ("p.py" if isinstance(content, str) else "p.yaml")
         file.write_text(content if isinstance(content, str) else yaml.safe_dump(content, sort_keys=False))
-        options = Options(file, bootstrap=bootstrap, checkpoint=str(tmp_path / "progress"))
+        options = PipelineOptions(file, bootstrap=bootstrap, checkpoint=str(tmp_path / "progress"))
         definition, problems = load(file) if file.suffix == ".yaml" else (_nothing(tmp_path), [])
         assert problems == []
         return plan_of(spark, options, definition)
@@ -41,12 +41,12 @@ def _nothing(directory: Path) -> Any:
     return Definition(directory)
 
 
-def said(plan: Plan) -> list[str]:
+def said(plan: BuiltPipeline) -> list[str]:
     return [str(problem) for problem in plan.findings.problems]
 
 
 def test_each_problem_is_found_and_named_with_its_place(
-    planned: Callable[..., Plan], new_topic: Callable[..., str], tmp_path: Path
+    planned: Callable[..., BuiltPipeline], new_topic: Callable[..., str], tmp_path: Path
 ) -> None:
     topic = new_topic()
     (tmp_path / "taken").mkdir()
@@ -100,7 +100,7 @@ def test_each_problem_is_found_and_named_with_its_place(
 
 
 def test_a_right_pipeline_has_notes_only_and_one_query_for_each_sink(
-    planned: Callable[..., Plan], new_topic: Callable[..., str], tmp_path: Path
+    planned: Callable[..., BuiltPipeline], new_topic: Callable[..., str], tmp_path: Path
 ) -> None:
     topic = new_topic()
     plan = planned(
@@ -134,7 +134,7 @@ def test_a_right_pipeline_has_notes_only_and_one_query_for_each_sink(
 
 
 def test_rows_that_expire_may_not_be_left_behind_by_sql(
-    planned: Callable[..., Plan], new_topic: Callable[..., str]
+    planned: Callable[..., BuiltPipeline], new_topic: Callable[..., str]
 ) -> None:
     plan = planned(
         {
@@ -172,7 +172,7 @@ def test_a_sink_may_not_have_the_name_of_the_query_for_dead_letters(
 
 
 def test_a_python_file_is_built_and_its_errors_have_their_line(
-    planned: Callable[..., Plan], new_topic: Callable[..., str], tmp_path: Path
+    planned: Callable[..., BuiltPipeline], new_topic: Callable[..., str], tmp_path: Path
 ) -> None:
     topic = new_topic()
     assert said(planned(PYTHON.format(topic=topic, schema=SCHEMA))) == [

@@ -17,12 +17,12 @@ from pyspark.sql.types import StructType
 
 from levada import Admin, Consumer, Producer
 from levada.client.types import TopicPartition
-from levada.spark.pipeline import Options, status_of_file
+from levada.spark.pipeline import PipelineOptions, status_of_file
 from levada.spark.pipeline.command import plan_of, run
 from levada.spark.pipeline.definition import load
 from levada.spark.pipeline.queries import start
-from levada.spark.pipeline.running import Running, Signals, stop_after_batch
-from levada.spark.pipeline.sinks import Batch, BatchSink, Control
+from levada.spark.pipeline.running import Running, StopSignals, stop_after_batch
+from levada.spark.pipeline.sinks import BatchSink, Control, MicroBatch
 from levada.spark.pipeline.writes import Write
 from tests.spark.databases import wait_until
 
@@ -47,10 +47,10 @@ def run_once(spark: SparkSession, bootstrap: str, tmp_path: Path) -> Callable[[d
     return run_it
 
 
-def options_of(directory: Path, bootstrap: str) -> Options:
+def options_of(directory: Path, bootstrap: str) -> PipelineOptions:
     file, progress = directory / "p.yaml", directory / "progress"
     progress.mkdir(exist_ok=True)
-    return Options(file, bootstrap=bootstrap, checkpoint=str(progress), is_available_now=True, interval_s=1)
+    return PipelineOptions(file, bootstrap=bootstrap, checkpoint=str(progress), is_available_now=True, interval_s=1)
 
 
 def committed(bootstrap: str, topic: str) -> dict[str, int]:
@@ -155,7 +155,7 @@ class SlowSink(BatchSink):
     def problems(self, schema: StructType, query: str | None) -> list[str]:
         return []
 
-    def write(self, frame: DataFrame, batch: Batch, control: Control) -> None:
+    def write(self, frame: DataFrame, batch: MicroBatch, control: Control) -> None:
         self.begun.set()
         time.sleep(1.5)
         self.ended.append(batch.number)
@@ -172,7 +172,7 @@ def test_a_pipeline_that_is_told_to_stop_ends_its_batch_first(spark: SparkSessio
         sink.begun.clear()
         assert sink.begun.wait(60)
         before = len(sink.ended)
-        stop_after_batch(Running({"slow": query}), Signals(Control()))
+        stop_after_batch(Running({"slow": query}), StopSignals(Control()))
         assert len(sink.ended) > before
         committed = {int(file.name) for file in (progress / "commits").iterdir() if file.name.isdigit()}
         assert set(sink.ended[: before + 1]) <= committed

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from levada.spark.pipeline.problems import PipelineError
-from levada.spark.pipeline.sinks import Batch, Control, DatabaseSink, DeltaSink, ParquetSink, Stopped
+from levada.spark.pipeline.sinks import Control, DatabaseSink, DeltaSink, MicroBatch, ParquetSink, Stopped
 from tests.spark.databases import PostgresServer, SqliteFile, TestDatabase, server_programs, wait_until
 
 SCHEMA = "id long, name string, version long, op string"
@@ -56,9 +56,9 @@ def test_rows_are_inserted_changed_and_deleted_by_their_key(
 ) -> None:
     sink = users(database)
     first = rows((1, "a", 1, "INSERT"), (2, "b", 1, "INSERT"), (3, 'it\'s "c"', 1, "INSERT"))
-    sink.write(first, Batch("q", 0), Control())
+    sink.write(first, MicroBatch("q", 0), Control())
     second = rows((1, "z", 2, "UPDATE"), (2, None, 2, "DELETE"), (4, "d", 1, None))
-    sink.write(second, Batch("q", 1), Control())
+    sink.write(second, MicroBatch("q", 1), Control())
     found = database.execute("SELECT id, name, version FROM users ORDER BY id")
     assert found == [(1, "z", 2), (3, 'it\'s "c"', 1), (4, "d", 1)]
 
@@ -69,7 +69,7 @@ def test_only_the_last_change_of_a_key_in_a_batch_counts(
     sink = users(database)
     changes = rows((1, "new", 3, "INSERT"), (1, "old", 1, "INSERT"), (1, None, 2, "DELETE"), (2, "x", 1, "INSERT"))
     changes = changes.union(rows((2, None, 2, "DELETE")))
-    sink.write(changes.repartition(3), Batch("q", 0), Control())
+    sink.write(changes.repartition(3), MicroBatch("q", 0), Control())
     assert database.execute("SELECT id, name FROM users") == [(1, "new")]
 
 
@@ -77,19 +77,19 @@ def test_an_older_change_that_comes_in_a_later_batch_changes_nothing(
     database: TestDatabase, rows: Callable[..., DataFrame]
 ) -> None:
     sink = users(database)
-    sink.write(rows((1, "new", 5, "UPDATE")), Batch("q", 0), Control())
-    sink.write(rows((1, "old", 4, "UPDATE")), Batch("q", 1), Control())
-    sink.write(rows((1, None, 3, "DELETE")), Batch("q", 2), Control())
+    sink.write(rows((1, "new", 5, "UPDATE")), MicroBatch("q", 0), Control())
+    sink.write(rows((1, "old", 4, "UPDATE")), MicroBatch("q", 1), Control())
+    sink.write(rows((1, None, 3, "DELETE")), MicroBatch("q", 2), Control())
     assert database.execute("SELECT id, name FROM users") == [(1, "new")]
 
 
 def test_a_batch_that_comes_again_is_left_out(database: TestDatabase, rows: Callable[..., DataFrame]) -> None:
     sink = DatabaseSink(database.address, "log", ("id",), create=True)
     schema = "id long, name string"
-    sink.write(rows((1, "first"), schema=schema), Batch("q", 7), Control())
-    sink.write(rows((2, "again"), schema=schema), Batch("q", 7), Control())
-    sink.write(rows((3, "older"), schema=schema), Batch("q", 6), Control())
-    sink.write(rows((4, "other query"), schema=schema), Batch("r", 7), Control())
+    sink.write(rows((1, "first"), schema=schema), MicroBatch("q", 7), Control())
+    sink.write(rows((2, "again"), schema=schema), MicroBatch("q", 7), Control())
+    sink.write(rows((3, "older"), schema=schema), MicroBatch("q", 6), Control())
+    sink.write(rows((4, "other query"), schema=schema), MicroBatch("r", 7), Control())
     assert database.execute("SELECT id FROM log ORDER BY id") == [(1,), (4,)]
 
 
@@ -98,16 +98,16 @@ def test_a_batch_that_fails_half_way_leaves_nothing(database: TestDatabase, rows
     sink = DatabaseSink(database.address, "small", ("id",))
     bad = rows(*((number, "fine") for number in range(50)), (99, None), schema="id long, name string")
     with pytest.raises(Exception, match=r"(?i)not.null"):
-        sink.write(bad.repartition(5), Batch("q", 0), Control())
+        sink.write(bad.repartition(5), MicroBatch("q", 0), Control())
     assert database.execute("SELECT count(*) FROM small") == [(0,)]
-    sink.write(rows((1, "fine"), schema="id long, name string"), Batch("q", 0), Control())
+    sink.write(rows((1, "fine"), schema="id long, name string"), MicroBatch("q", 0), Control())
     assert database.execute("SELECT count(*) FROM small") == [(1,)]
 
 
 def test_two_rows_of_a_key_without_an_order_are_refused(database: TestDatabase, rows: Callable[..., DataFrame]) -> None:
     sink = DatabaseSink(database.address, "log", ("id",), create=True)
     with pytest.raises(Exception, match="name the column that orders them"):
-        sink.write(rows((1, "a"), (1, "b"), schema="id long, name string"), Batch("q", 0), Control())
+        sink.write(rows((1, "a"), (1, "b"), schema="id long, name string"), MicroBatch("q", 0), Control())
 
 
 def test_strange_names_and_all_plain_types_are_kept(database: TestDatabase, spark: SparkSession) -> None:
@@ -115,7 +115,9 @@ def test_strange_names_and_all_plain_types_are_kept(database: TestDatabase, spar
         """SELECT 1L AS `the "key"`, true AS `100%`, 1.5D AS d, 12.50BD AS n, X'00FF' AS b, DATE'2026-01-02' AS day,
         TIMESTAMP'2026-01-02 03:04:05.678901Z' AS at, CAST(NULL AS STRING) AS nothing, 3 AS `a``b`"""
     )
-    DatabaseSink(database.address, "strange one", ('the "key"',), create=True).write(frame, Batch("q", 0), Control())
+    DatabaseSink(database.address, "strange one", ('the "key"',), create=True).write(
+        frame, MicroBatch("q", 0), Control()
+    )
     found = database.execute('SELECT * FROM "strange one"')[0]
     assert found[0] == 1
     assert found[1]
@@ -129,11 +131,11 @@ def test_strange_names_and_all_plain_types_are_kept(database: TestDatabase, spar
 
 def test_a_sink_waits_for_its_database(database: TestDatabase, rows: Callable[..., DataFrame]) -> None:
     sink = users(database)
-    sink.write(rows((1, "a", 1, "INSERT")), Batch("q", 0), Control())
+    sink.write(rows((1, "a", 1, "INSERT")), MicroBatch("q", 0), Control())
     notes: list[str] = []
     changes = rows((1, "b", 2, "UPDATE"))
     database.stop()
-    writing = threading.Thread(target=sink.write, args=(changes, Batch("q", 1), Control(report=notes.append)))
+    writing = threading.Thread(target=sink.write, args=(changes, MicroBatch("q", 1), Control(report=notes.append)))
     writing.start()
     wait_until(lambda: notes)
     database.start()
@@ -147,7 +149,7 @@ def test_a_sink_waits_for_its_database(database: TestDatabase, rows: Callable[..
 def test_a_database_that_stays_away_ends_the_wait_with_one_line(tmp_path: Path, rows: Callable[..., DataFrame]) -> None:
     sink = DatabaseSink(f"sqlite:///{tmp_path}/not/there.db", "users", ("id",), create=True, retry_for_s=0.3)
     with pytest.raises(PipelineError, match=r"was away for 0.3 s \(retry_for\): .*there is no such directory"):
-        sink.write(rows((1, "a", 1, "INSERT")), Batch("q", 0), Control())
+        sink.write(rows((1, "a", 1, "INSERT")), MicroBatch("q", 0), Control())
 
 
 def test_a_sink_that_waits_stops_when_the_pipeline_does(tmp_path: Path, rows: Callable[..., DataFrame]) -> None:
@@ -155,7 +157,7 @@ def test_a_sink_that_waits_stops_when_the_pipeline_does(tmp_path: Path, rows: Ca
     control = Control()
     control.stopping.set()
     with pytest.raises(Stopped):
-        sink.write(rows((1, "a", 1, "INSERT")), Batch("q", 0), control)
+        sink.write(rows((1, "a", 1, "INSERT")), MicroBatch("q", 0), control)
 
 
 def test_what_does_not_fit_the_table_is_found_before_anything_runs(
@@ -179,9 +181,9 @@ def test_a_batch_is_once_in_a_delta_table(rows: Callable[..., DataFrame], tmp_pa
     sink = DeltaSink(str(tmp_path / "table"), partition_by=("op",))
     many = rows(*((number, f"n{number}", 1, "INSERT") for number in range(1_000))).repartition(7)
     for number in (0, 0, 1, 1, 0):
-        sink.write(many, Batch("q", number), Control())
-    sink.write(rows((7, None, None, "DELETE")), Batch("r", 0), Control())
-    sink.write(many.limit(0), Batch("q", 2), Control())
+        sink.write(many, MicroBatch("q", number), Control())
+    sink.write(rows((7, None, None, "DELETE")), MicroBatch("r", 0), Control())
+    sink.write(many.limit(0), MicroBatch("q", 2), Control())
     table = DeltaTable(sink.directory)
     assert table.to_pyarrow_table().num_rows == 2_001
     assert table.transaction_version("q") == 1
@@ -197,7 +199,7 @@ def test_a_batch_is_once_in_a_directory_of_parquet(
 ) -> None:
     sink = ParquetSink(str(tmp_path / "out"))
     for number in (0, 0, 1, 1):
-        sink.write(rows((number, "a", 1, "x"), (number, "b", 1, "x")), Batch("q", number), Control())
+        sink.write(rows((number, "a", 1, "x"), (number, "b", 1, "x")), MicroBatch("q", number), Control())
     found = spark.read.parquet(sink.directory)
     assert sorted((row.id, row.name, row.batch) for row in found.collect()) == [
         (0, "a", 0),
@@ -214,12 +216,12 @@ def test_a_fresh_checkpoint_over_an_old_directory_of_parquet_is_refused(
     sink = ParquetSink(str(tmp_path / "out"))
     changes = rows((1, "a", 1, "x"))
     assert sink.problems(changes.schema, None) == []
-    sink.write(changes, Batch("q", 0), Control())
+    sink.write(changes, MicroBatch("q", 0), Control())
     assert sink.problems(changes.schema, "q") == []
     (problem,) = sink.problems(changes.schema, None)
     assert "has batches of another checkpoint" in problem
     with pytest.raises(PipelineError, match="has batches of another checkpoint"):
-        sink.write(changes, Batch("r", 0), Control())
+        sink.write(changes, MicroBatch("r", 0), Control())
     foreign = tmp_path / "foreign"
     changes.write.parquet(str(foreign))
     (problem,) = ParquetSink(str(foreign)).problems(changes.schema, "q")

@@ -17,11 +17,11 @@ from levada.client.types import GroupMetadata, OffsetAndMetadata
 from levada.spark.sink import brokers
 from levada.spark.sink import task as task_module
 from levada.spark.sink.brokers import end_open, read_marker
-from levada.spark.sink.commit import DRIVER_TIMEOUT_MS, MOST_TASKS, Commit, CommitFailed, abort
-from levada.spark.sink.names import MARKER_PARTITION, Marker, WriteName
+from levada.spark.sink.commit import DRIVER_TIMEOUT_MS, MOST_TASKS, BatchCommit, BatchCommitFailed, abort
+from levada.spark.sink.names import MARKER_PARTITION, BatchMarker, WriteName
 from levada.spark.sink.options import Delivery, SinkOptions, read_options
 from levada.spark.sink.report import TaskReport
-from levada.spark.sink.task import Task, WriteFailed, write_rows
+from levada.spark.sink.task import WriteAttempt, WriteFailed, write_rows
 from tests.brokers import BrokerProcess
 from tests.spark.sink_checks import (
     check_nothing_hangs,
@@ -41,11 +41,11 @@ class Query:
         self._run = str(uuid.uuid4())
 
     def write(self, batch: int, partition: int, rows: Sequence[int], attempt: int = 0) -> TaskReport:
-        task = Task(self.name, batch, partition, attempt, self._run)
+        task = WriteAttempt(self.name, batch, partition, attempt, self._run)
         return write_rows(self.options, task, iter([rows_of(rows)]))
 
     def commit(self, batch: int, *reports: TaskReport) -> None:
-        Commit(self.options, self.name, Marker(batch, is_exact=True), reports).run()
+        BatchCommit(self.options, self.name, BatchMarker(batch, is_exact=True), reports).run()
 
     def abort(self, *reports: TaskReport) -> None:
         abort(self.options, self.name, reports)
@@ -123,7 +123,7 @@ def test_an_older_driver_cannot_commit_after_a_newer_one(bootstrap: str, topic: 
     late = older.write(0, 0, [1, 2])
     newer.commit(0, newer.write(0, 0, [1, 2]))
     newer.commit(1, newer.write(1, 0, [3]))
-    with pytest.raises(CommitFailed, match="batch 1 of this query is written, and Spark is at batch 0 again"):
+    with pytest.raises(BatchCommitFailed, match="batch 1 of this query is written, and Spark is at batch 0 again"):
         older.commit(0, late)
     older.abort(late)
     assert numbers(bootstrap, topic) == [1, 2, 3]
@@ -143,7 +143,7 @@ def test_a_driver_that_loses_its_id_between_marker_and_commit_publishes_nothing(
         real_commit_group(self, tickets, timeout)
 
     monkeypatch.setattr(Producer, "commit_group", overtaken)
-    with pytest.raises(CommitFailed, match="another run of the same query has taken over"):
+    with pytest.raises(BatchCommitFailed, match="another run of the same query has taken over"):
         older.commit(0, report)
     assert numbers(bootstrap, topic) == [1]
     assert newer.marker() == 0
@@ -255,7 +255,7 @@ def test_a_marker_that_was_deleted_is_not_taken_for_a_batch_to_be_written(bootst
     report = second.write(0, 0, [1])
     with Admin(bootstrap) as admin:
         admin.delete_groups([second.name.marker_group]).raise_any()
-    with pytest.raises(CommitFailed, match=r"marker in group .* is gone"):
+    with pytest.raises(BatchCommitFailed, match=r"marker in group .* is gone"):
         second.commit(0, report)
     assert numbers(bootstrap, topic) == [1]
 
@@ -263,7 +263,7 @@ def test_a_marker_that_was_deleted_is_not_taken_for_a_batch_to_be_written(bootst
 def test_more_tasks_than_one_commit_can_have_are_refused_with_what_to_do(bootstrap: str, topic: str) -> None:
     query = Query(bootstrap, topic)
     report = query.write(0, 0, [1])
-    with pytest.raises(CommitFailed, match=r"1000 tasks have written rows, .* coalesce\(999\)"):
+    with pytest.raises(BatchCommitFailed, match=r"1000 tasks have written rows, .* coalesce\(999\)"):
         query.commit(0, *[report] * (MOST_TASKS + 1))
     query.abort(report)
     assert numbers(bootstrap, topic) == []
@@ -285,7 +285,7 @@ def test_a_task_whose_rows_fail_aborts_its_transaction_at_once(bootstrap: str, t
         raise RuntimeError("no more")
 
     with pytest.raises(RuntimeError, match="no more"):
-        write_rows(query.options, Task(query.name, 0, 0, 0), rows())
+        write_rows(query.options, WriteAttempt(query.name, 0, 0, 0), rows())
     check_nothing_hangs(bootstrap, topic)
     assert numbers(bootstrap, topic) == []
 
@@ -294,7 +294,7 @@ def test_a_record_that_is_too_large_fails_the_task_with_one_line(bootstrap: str,
     query = Query(bootstrap, topic)
     batch = pa.RecordBatch.from_pydict({"value": ["1", "x" * 3_000_000]})
     with pytest.raises(WriteFailed, match=r"^rows were not written: [^\n]*max.request.size[^\n]*$"):
-        write_rows(query.options, Task(query.name, 0, 0, 0), iter([batch]))
+        write_rows(query.options, WriteAttempt(query.name, 0, 0, 0), iter([batch]))
     check_nothing_hangs(bootstrap, topic)
 
 
@@ -306,7 +306,7 @@ def test_a_topic_that_takes_less_than_the_producer_fails_the_task(
         query = Query(bootstrap, small, delivery=delivery.value)
         batch = pa.RecordBatch.from_pydict({"value": ["x" * 3_000]})
         with pytest.raises(WriteFailed, match="MESSAGE_TOO_LARGE"):
-            write_rows(query.options, Task(query.name, 0, 0, 0), iter([batch]))
+            write_rows(query.options, WriteAttempt(query.name, 0, 0, 0), iter([batch]))
     check_nothing_hangs(bootstrap, small)
 
 
@@ -321,7 +321,7 @@ def test_a_task_that_outlasts_its_transaction_fails_the_commit_and_says_so(boots
     report = query.write(0, 0, [1])
     with Admin(bootstrap) as admin:
         end_open(admin, query.name)
-    with pytest.raises(CommitFailed, match=r"took longer than transactionTimeout \(900000 ms\)"):
+    with pytest.raises(BatchCommitFailed, match=r"took longer than transactionTimeout \(900000 ms\)"):
         query.commit(0, report)
     assert numbers(bootstrap, topic) == []
     assert query.marker() is None
@@ -372,7 +372,7 @@ def test_an_atomic_task_that_fails_shows_nothing(bootstrap: str, topic: str) -> 
         raise RuntimeError("no more")
 
     with pytest.raises(RuntimeError, match="no more"):
-        write_rows(query.options, Task(query.name, 0, 0, 0), rows())
+        write_rows(query.options, WriteAttempt(query.name, 0, 0, 0), rows())
     assert numbers(bootstrap, topic) == []
     check_nothing_hangs(bootstrap, topic)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from levada.cli.kit.parser import ToolParser
 from levada.cli.topics import add_arguments
-from levada.cli.topics.describing import Partition, Topic
+from levada.cli.topics.describing import DescribedPartition, DescribedTopic
 from levada.cli.topics.layout import lines_of
 from levada.client.admin import PartitionDescription, TopicId
 from tests.tools.running import run_ours
@@ -35,7 +35,7 @@ def test_scenario_27_describe_shows_a_topic_with_its_partitions(tmp_path: Path) 
 
 def test_scenario_27_with_three_replicas() -> None:
     partitions = [
-        Partition(
+        DescribedPartition(
             topic="second",
             info=PartitionDescription(index, leader, 0, brokers, brokers, (), (), ()),
             move=None,
@@ -49,7 +49,7 @@ def test_scenario_27_with_three_replicas() -> None:
     topic_id = TopicId.parse("AAAAAAAAAAAAAAAAAAAAAQ")
     parser = ToolParser(prog="levada topics")
     add_arguments(parser)
-    described = Topic("second", topic_id, {"segment.bytes": "1073741824"}, partitions)
+    described = DescribedTopic("second", topic_id, {"segment.bytes": "1073741824"}, partitions)
     topic, *shown = lines_of(described, parser.read(["--describe"]))
     assert topic == (
         "Topic: second\tTopicId: AAAAAAAAAAAAAAAAAAAAAQ\tPartitionCount: 16\tReplicationFactor: 3"

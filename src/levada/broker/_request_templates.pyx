@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
-"""Requests known by their bytes and replies put together from known ones, compiled. The twin is `pure_request_templates.py`."""
+"""Requests known by their bytes, replies made from known ones, compiled. The twin is `pure_request_templates.py`."""
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE

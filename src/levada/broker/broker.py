@@ -15,7 +15,7 @@ from levada.broker.partition import Partition
 from levada.broker.producer_ids import ProducerIds
 from levada.broker.replicas import HostedTopic, Replicas
 from levada.broker.search_turns import SearchTurns
-from levada.broker.settings import Identity, broker_settings
+from levada.broker.settings import BrokerIdentity, broker_settings
 from levada.broker.transaction_coordinator import TransactionCoordinator
 from levada.metadata.delta import Delta
 from levada.metadata.image import BROKER, GROUP, TOPIC, Image, Resource
@@ -64,7 +64,7 @@ class Broker:
     def __init__(
         self,
         world: World,
-        identity: Identity,
+        identity: BrokerIdentity,
         config: BrokerConfig,
         logs: LogDirectories,
         groups: GroupCoordinator,

@@ -38,7 +38,7 @@ SYNONYMS = {
 """Broker keys that stand in for each other, the strongest first."""
 
 
-class Source(IntEnum):
+class ConfigSource(IntEnum):
     """Where a value comes from."""
 
     TOPIC = 1
@@ -50,7 +50,7 @@ class Source(IntEnum):
     GROUP = 8
 
 
-Levels: TypeAlias = Sequence[tuple[Source, Mapping[str, str]]]
+Levels: TypeAlias = Sequence[tuple[ConfigSource, Mapping[str, str]]]
 """What was set where, the strongest first."""
 
 
@@ -60,16 +60,16 @@ class Synonym:
 
     name: str
     value: str | None
-    source: Source
+    source: ConfigSource
 
 
 @dataclass(frozen=True, slots=True)
-class ConfigEntry:
+class DescribedConfig:
     name: str
     value: str | None
     """None for a secret."""
     read_only: bool
-    source: Source
+    source: ConfigSource
     is_sensitive: bool
     synonyms: tuple[Synonym, ...]
     """From the one that counts to the weakest."""
@@ -78,15 +78,15 @@ class ConfigEntry:
 
     @property
     def is_default(self) -> bool:
-        return self.source is Source.DEFAULT
+        return self.source is ConfigSource.DEFAULT
 
 
 def topic_entries(
     broker: BrokerConfig, overrides: Mapping[str, str], names: Collection[str] | None = None
-) -> list[ConfigEntry]:
+) -> list[DescribedConfig]:
     """The topic's keys, all or those named."""
     return [
-        _inheriting_entry(broker, key, overrides, Source.TOPIC, topic_meaning(key.name))
+        _inheriting_entry(broker, key, overrides, ConfigSource.TOPIC, topic_meaning(key.name))
         for key in TOPIC_KEYS
         if _is_wanted(key.name, names) and (not key.internal or key.name in overrides)
     ]
@@ -94,10 +94,10 @@ def topic_entries(
 
 def group_entries(
     broker: BrokerConfig, overrides: Mapping[str, str], names: Collection[str] | None = None
-) -> list[ConfigEntry]:
+) -> list[DescribedConfig]:
     """The group's keys, all or those named."""
     return [
-        _inheriting_entry(broker, key, overrides, Source.GROUP, group_meaning(key.name))
+        _inheriting_entry(broker, key, overrides, ConfigSource.GROUP, group_meaning(key.name))
         for key in GROUP_KEYS
         if _is_wanted(key.name, names)
     ]
@@ -109,12 +109,12 @@ def broker_entries(
     *,
     is_cluster_default: bool = False,
     actual: Mapping[str, str] = NOTHING,
-) -> list[ConfigEntry]:
+) -> list[DescribedConfig]:
     """The broker's keys, or what is set for all brokers; all of them or those named.
 
     `actual` has what the node worked out by itself: its id, what it advertises.
     """
-    levels = [(Source.CLUSTER, broker.cluster)] if is_cluster_default else _levels(broker, actual)
+    levels = [(ConfigSource.CLUSTER, broker.cluster)] if is_cluster_default else _levels(broker, actual)
     listed = {name for _, texts in levels for name in texts}
     if not is_cluster_default:
         listed |= {name for name, key in broker.static.keys.items() if not key.internal}
@@ -125,10 +125,10 @@ def broker_entries(
     ]
 
 
-def logger_entries(levels: Mapping[str, str], names: Collection[str] | None = None) -> list[ConfigEntry]:
+def logger_entries(levels: Mapping[str, str], names: Collection[str] | None = None) -> list[DescribedConfig]:
     """The level of each logger, all or those named."""
     return [
-        ConfigEntry(name, level, False, Source.LOGGER, False, (), UNKNOWN_TYPE, "")
+        DescribedConfig(name, level, False, ConfigSource.LOGGER, False, (), UNKNOWN_TYPE, "")
         for name, level in levels.items()
         if _is_wanted(name, names)
     ]
@@ -136,7 +136,7 @@ def logger_entries(levels: Mapping[str, str], names: Collection[str] | None = No
 
 def _levels(broker: BrokerConfig, actual: Mapping[str, str] = NOTHING) -> Levels:
     given = {**broker.static.given, **actual}
-    return [(Source.BROKER, broker.own), (Source.CLUSTER, broker.cluster), (Source.STATIC, given)]
+    return [(ConfigSource.BROKER, broker.own), (ConfigSource.CLUSTER, broker.cluster), (ConfigSource.STATIC, given)]
 
 
 def _is_wanted(name: str, names: Collection[str] | None) -> bool:
@@ -151,20 +151,20 @@ def _broker_entry(
     actual: Mapping[str, str],
     *,
     has_default: bool,
-) -> ConfigEntry:
+) -> DescribedConfig:
     synonyms = _broker_synonyms(broker, name, levels, has_default=has_default)
-    source = synonyms[0].source if synonyms else Source.DEFAULT
+    source = synonyms[0].source if synonyms else ConfigSource.DEFAULT
     key = broker.keys.get(name)
     if key is None:
         # Nobody knows what it holds; it may be a secret.
-        return ConfigEntry(name, None, True, source, True, synonyms, UNKNOWN_TYPE, NO_EFFECT)
+        return DescribedConfig(name, None, True, source, True, synonyms, UNKNOWN_TYPE, NO_EFFECT)
     if key.is_sensitive:
         value = None
     elif has_default:
         value = actual.get(name, key.format(broker[name]))
     else:
         value = key.format(own_value(key, broker.cluster))
-    return ConfigEntry(
+    return DescribedConfig(
         name=name,
         value=value,
         read_only=key.dynamic is Dynamic.READ_ONLY,
@@ -177,8 +177,8 @@ def _broker_entry(
 
 
 def _inheriting_entry(
-    broker: BrokerConfig, key: Key, overrides: Mapping[str, str], source: Source, documentation: str
-) -> ConfigEntry:
+    broker: BrokerConfig, key: Key, overrides: Mapping[str, str], source: ConfigSource, documentation: str
+) -> DescribedConfig:
     """An entry of a topic or group, which follows the broker where it says nothing itself."""
     value = own_value(key, overrides)
     synonyms: list[Synonym] = []
@@ -188,13 +188,13 @@ def _inheriting_entry(
         value = inherited_value(broker, key)
     if key.broker_default is not None:
         synonyms += _broker_synonyms(broker, key.broker_default, _levels(broker))
-    elif source is Source.GROUP:
-        synonyms.append(Synonym(key.name, key.format(key.default), Source.DEFAULT))
-    return ConfigEntry(
+    elif source is ConfigSource.GROUP:
+        synonyms.append(Synonym(key.name, key.format(key.default), ConfigSource.DEFAULT))
+    return DescribedConfig(
         name=key.name,
         value=key.format(value),
         read_only=False,
-        source=synonyms[0].source if synonyms else Source.DEFAULT,
+        source=synonyms[0].source if synonyms else ConfigSource.DEFAULT,
         is_sensitive=False,
         synonyms=tuple(synonyms),
         type_code=TYPE_CODES[key.type],
@@ -217,7 +217,7 @@ def _broker_synonyms(
     if has_default:
         defaults = {one: broker.keys[one].default for one in related if one in broker.static.keys}
         found += [
-            Synonym(one, None if is_secret else broker.keys[one].format(default), Source.DEFAULT)
+            Synonym(one, None if is_secret else broker.keys[one].format(default), ConfigSource.DEFAULT)
             for one, default in defaults.items()
             if default is not None
         ]

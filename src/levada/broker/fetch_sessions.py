@@ -40,7 +40,7 @@ class FetchSessionTopicIdError(KafkaError):
     code = ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
 
 
-class Waiter(Protocol):
+class WaitingFetch(Protocol):
     """A fetch that found too little."""
 
     def on_change(self, size: int) -> None:
@@ -110,7 +110,7 @@ class FetchSession:
         self.partitions: dict[Key, WantedPartition] = {}
         self.dirty: dict[WantedPartition, None] = {}
         """Those where reading may bring something new, in the order in which it is their turn."""
-        self.waiter: Waiter | None = None
+        self.waiter: WaitingFetch | None = None
         self.is_watching = False
         self.created_ms = 0
         self.used_ms = 0

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from levada.model.metrics import Reading, Registry, Value
+from levada.model.metrics import Registry, Sample, Value
 
 NOT_RUNNING, STARTING, RECOVERY, RUNNING = 0, 1, 2, 3
 PENDING_CONTROLLED_SHUTDOWN, SHUTTING_DOWN = 6, 7
@@ -90,7 +90,7 @@ class ControllerFigures:
     active_brokers: int = 0
 
 
-class BrokerView(Protocol):
+class BrokerGaugesView(Protocol):
     """What the node tells its gauges, at each scrape anew."""
 
     def partitions(self) -> Iterable[PartitionFigures]:
@@ -102,13 +102,13 @@ class BrokerView(Protocol):
     def controller(self) -> ControllerFigures: ...
 
 
-def register_broker_gauges(registry: Registry, view: BrokerView) -> None:
+def register_broker_gauges(registry: Registry, view: BrokerGaugesView) -> None:
     registry.add_source(lambda: _broker(view.broker()))
     registry.add_source(lambda: _controller(view.controller()))
     registry.add_source(lambda: _partitions(view.partitions()))
 
 
-def _broker(figures: BrokerFigures) -> Iterator[Reading]:
+def _broker(figures: BrokerFigures) -> Iterator[Sample]:
     yield _gauge("kafka.server:type=KafkaServer,name=BrokerState", figures.state)
     yield _gauge("kafka.server:type=KafkaServer,name=ClusterId", figures.cluster_id)
     yield _gauge(f"{_REPLICAS}OfflineReplicaCount", figures.offline_replicas)
@@ -128,12 +128,12 @@ def _broker(figures: BrokerFigures) -> Iterator[Reading]:
     for listener, count in figures.connections.items():
         # One loop does what Kafka's network threads do.
         tags = {"listener": listener, "networkProcessor": "0"}
-        yield Reading("kafka.server:type=socket-server-metrics", tags, "attributes", {"connection-count": count})
+        yield Sample("kafka.server:type=socket-server-metrics", tags, "attributes", {"connection-count": count})
     applied = {"last-applied-record-offset": figures.last_applied_record_offset}
-    yield Reading("kafka.server:type=broker-metadata-metrics", {}, "attributes", applied)
+    yield Sample("kafka.server:type=broker-metadata-metrics", {}, "attributes", applied)
 
 
-def _controller(figures: ControllerFigures) -> Iterator[Reading]:
+def _controller(figures: ControllerFigures) -> Iterator[Sample]:
     for name, value in (
         ("ActiveControllerCount", int(figures.is_active)),
         ("GlobalTopicCount", figures.topics),
@@ -145,7 +145,7 @@ def _controller(figures: ControllerFigures) -> Iterator[Reading]:
         yield _gauge(f"kafka.controller:type=KafkaController,name={name}", value)
 
 
-def _partitions(partitions: Iterable[PartitionFigures]) -> Iterator[Reading]:
+def _partitions(partitions: Iterable[PartitionFigures]) -> Iterator[Sample]:
     """The gauges of each partition, and then the counts over all of them, in one pass."""
     totals = dict.fromkeys(
         (
@@ -170,7 +170,7 @@ def _partitions(partitions: Iterable[PartitionFigures]) -> Iterator[Reading]:
         yield _gauge(_REPLICAS + name, total)
 
 
-def _partition(figures: PartitionFigures) -> Iterator[Reading]:
+def _partition(figures: PartitionFigures) -> Iterator[Sample]:
     tags = {"topic": figures.topic, "partition": str(figures.partition)}
     yield _gauge(f"{_PARTITION}UnderReplicated", int(figures.is_under_replicated), tags)
     yield _gauge(f"{_PARTITION}UnderMinIsr", int(figures.is_under_min_isr), tags)
@@ -185,5 +185,5 @@ def _partition(figures: PartitionFigures) -> Iterator[Reading]:
     yield _gauge(f"{_LOG}RetentionSizeInPercent", figures.retention_size_percent, tags)
 
 
-def _gauge(family: str, value: Value, tags: Mapping[str, str] = NO_TAGS) -> Reading:
-    return Reading(family, tags, "gauge", {"Value": value})
+def _gauge(family: str, value: Value, tags: Mapping[str, str] = NO_TAGS) -> Sample:
+    return Sample(family, tags, "gauge", {"Value": value})

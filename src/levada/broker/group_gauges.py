@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 from levada.broker.group_coordinator import GroupCoordinator
-from levada.groups import GroupCounts, State
-from levada.groups.consumer import GroupState
-from levada.model.metrics import Reading, Registry, Value
+from levada.groups import ClassicGroupState, GroupCounts
+from levada.groups.consumer import ConsumerGroupState
+from levada.model.metrics import Registry, Sample, Value
 
 _COORDINATOR = "kafka.server:type=group-coordinator-metrics"
 _MANAGER = "kafka.server:type=GroupMetadataManager,name="
@@ -17,7 +17,7 @@ def register_group_gauges(registry: Registry, coordinator: GroupCoordinator, cou
     registry.add_source(lambda: _groups(coordinator))
 
 
-def _coordinator(coordinator: GroupCoordinator, counts: GroupCounts) -> Iterator[Reading]:
+def _coordinator(coordinator: GroupCoordinator, counts: GroupCounts) -> Iterator[Sample]:
     partitions = {
         "loading": coordinator.loading_partitions,
         "active": len(coordinator.machines()),
@@ -39,23 +39,23 @@ def _coordinator(coordinator: GroupCoordinator, counts: GroupCounts) -> Iterator
     )
 
 
-def _groups(coordinator: GroupCoordinator) -> Iterator[Reading]:
+def _groups(coordinator: GroupCoordinator) -> Iterator[Sample]:
     machines = coordinator.machines()
     classic = Counter(group.state for machine in machines for group in machine.classic.all())
     consumer = Counter(group.state for machine in machines for group in machine.consumer.groups.values())
     yield _attributes({"group-count": classic.total()}, protocol="classic")
     yield _attributes({"group-count": consumer.total()}, protocol="consumer")
-    for consumer_state in GroupState:
+    for consumer_state in ConsumerGroupState:
         yield _attributes({"consumer-group-count": consumer[consumer_state]}, state=consumer_state.value.lower())
     yield _gauge("NumOffsets", sum(len(machine.offsets) for machine in machines))
     yield _gauge("NumGroups", classic.total())
-    for state in State:
+    for state in ClassicGroupState:
         yield _gauge(f"NumGroups{state.value}", classic[state])
 
 
-def _attributes(values: dict[str, Value], **tags: str) -> Reading:
-    return Reading(_COORDINATOR, tags, "attributes", values)
+def _attributes(values: dict[str, Value], **tags: str) -> Sample:
+    return Sample(_COORDINATOR, tags, "attributes", values)
 
 
-def _gauge(name: str, value: int) -> Reading:
-    return Reading(_MANAGER + name, {}, "gauge", {"Value": value})
+def _gauge(name: str, value: int) -> Sample:
+    return Sample(_MANAGER + name, {}, "gauge", {"Value": value})

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Sequence
 
-from levada.controller.config_changes import Change, Operation, check_operations
+from levada.controller.config_changes import Change, ConfigOperation, check_operations
 from levada.model.errors import InvalidConfig, InvalidRequest
 
 logger = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ def change_levels(operations: Sequence[Change], *, validate_only: bool) -> None:
     if validate_only:
         return
     for name, operation, level in operations:
-        known[name].setLevel(logging.NOTSET if operation == Operation.DELETE else LEVELS[level or ""])
+        known[name].setLevel(logging.NOTSET if operation == ConfigOperation.DELETE else LEVELS[level or ""])
         logger.info("logger=%s level=%s", name, _level_name(known[name].getEffectiveLevel()))
 
 
@@ -37,15 +37,17 @@ def _loggers() -> dict[str, logging.Logger]:
 
 
 def _check(name: str, operation: int, level: str | None, known: dict[str, logging.Logger]) -> None:
-    if operation in (Operation.APPEND, Operation.SUBTRACT):
-        raise InvalidRequest(f"{Operation(operation).name} operation is not allowed for the BROKER_LOGGER resource")
-    if operation not in (Operation.SET, Operation.DELETE):
+    if operation in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
+        raise InvalidRequest(
+            f"{ConfigOperation(operation).name} operation is not allowed for the BROKER_LOGGER resource"
+        )
+    if operation not in (ConfigOperation.SET, ConfigOperation.DELETE):
         raise InvalidRequest(f"Unknown operations type {operation}")
     if name not in known:
         raise InvalidConfig(f"Logger {name} does not exist!")
-    if operation == Operation.DELETE and name == ROOT:
+    if operation == ConfigOperation.DELETE and name == ROOT:
         raise InvalidRequest("Removing the log level of the root logger is not allowed")
-    if operation == Operation.SET and level not in LEVELS:
+    if operation == ConfigOperation.SET and level not in LEVELS:
         raise InvalidConfig(
             f"Cannot set the log level of {name} to {level} as it is not a supported log level. "
             f"Valid log levels are {', '.join(sorted(LEVELS))}"

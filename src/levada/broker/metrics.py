@@ -11,8 +11,8 @@ from levada.model.metrics import (
     BUCKETS,
     Histogram,
     Meter,
-    Reading,
     Registry,
+    Sample,
     Timer,
     bucket_of,
     histogram_attributes,
@@ -181,15 +181,15 @@ class ApiMetrics:
         for histogram in (self._sizes, self._durations, *waited):
             histogram.tick(now_ms)
 
-    def readings(self) -> Iterator[Reading]:
+    def readings(self) -> Iterator[Sample]:
         # Kafka tells the fetches of consumers from those of followers, except where it counts their errors.
         name = "FetchConsumer" if self._title == "Fetch" else self._title
         for version, meter in list(self._request_meters.items()):
             tags = {"request": name, "version": str(version)}
-            yield Reading(f"{_REQUESTS}RequestsPerSec", tags, meter.kind, meter.attributes())
+            yield Sample(f"{_REQUESTS}RequestsPerSec", tags, meter.kind, meter.attributes())
         for code, meter in list(self._error_meters.items()):
             tags = {"request": self._title, "error": ErrorCode(code).name}
-            yield Reading(f"{_REQUESTS}ErrorsPerSec", tags, meter.kind, meter.attributes())
+            yield Sample(f"{_REQUESTS}ErrorsPerSec", tags, meter.kind, meter.attributes())
         ever, window = self._durations.ever(), self._durations.window()
         no_time_ever, no_time_lately = Counter({0: ever.total()}), Counter({0: window.total()})
         for figure, waited, ever_at_once, lately_at_once in (
@@ -198,8 +198,8 @@ class ApiMetrics:
             ("RemoteTimeMs", self._waited_remote, no_time_ever, no_time_lately),
         ):
             shown = histogram_attributes(ever_at_once + waited.ever(), lately_at_once + waited.window(), _US_PER_MS)
-            yield Reading(_REQUESTS + figure, {"request": name}, Histogram.kind, shown)
-        yield Reading(f"{_REQUESTS}RequestBytes", {"request": name}, Histogram.kind, self._sizes.attributes())
+            yield Sample(_REQUESTS + figure, {"request": name}, Histogram.kind, shown)
+        yield Sample(f"{_REQUESTS}RequestBytes", {"request": name}, Histogram.kind, self._sizes.attributes())
 
 
 class ApisCalled(dict[int, ApiMetrics]):
@@ -272,14 +272,14 @@ class BrokerMetrics:
         own = ((counter, count) for counter, count in zip(TOPIC_METERS, counters) if counter not in ONLY_FOR_ALL_TOPICS)
         _update(topic.meters, own, self._ticked_ms)
 
-    def _readings(self) -> Iterator[Reading]:
+    def _readings(self) -> Iterator[Sample]:
         self._update()
         for counter, meter in self._all_topics.items():
-            yield Reading(_TOPICS + TOPIC_METERS[counter], {}, meter.kind, meter.attributes())
+            yield Sample(_TOPICS + TOPIC_METERS[counter], {}, meter.kind, meter.attributes())
         for name, topic in list(self._topics.items()):
             _tick(topic, self._ticked_ms)
             for counter, meter in list(topic.meters.items()):
-                yield Reading(_TOPICS + TOPIC_METERS[counter], {"topic": name}, meter.kind, meter.attributes())
+                yield Sample(_TOPICS + TOPIC_METERS[counter], {"topic": name}, meter.kind, meter.attributes())
         for api in list(self.apis.values()):
             yield from api.readings()
 

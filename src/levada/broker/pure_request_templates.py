@@ -1,4 +1,4 @@
-"""Requests known by their bytes and replies put together from known ones, in Python: the twin of `_request_templates.pyx`."""
+"""Requests known by their bytes, replies made from known ones, in Python: the twin of `_request_templates.pyx`."""
 
 from struct import Struct as Packed
 from struct import error as StructError  # noqa: N812 - a class, named as one

@@ -40,7 +40,7 @@ class HostedTopic:
     """Partitions that are in a directory which has failed or is not there."""
 
 
-class Place(NamedTuple):
+class LogPlace(NamedTuple):
     """Where the log of a partition lies, and how far it can be trusted."""
 
     directory: LogDirectory
@@ -94,7 +94,7 @@ class Replicas:
         return (partition for topic in self._by_name.values() for partition in topic.partitions.values())
 
     def open_existing(
-        self, topic: TopicState, places: Mapping[int, Place], progress: Progress = lambda _: None
+        self, topic: TopicState, places: Mapping[int, LogPlace], progress: Progress = lambda _: None
     ) -> None:
         """Open the logs of a topic at start; a state that recovery left stands for the checkpoints'."""
         for index, place in sorted(places.items()):

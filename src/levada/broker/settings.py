@@ -9,7 +9,7 @@ from levada.transactions import TransactionSettings
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class BrokerIdentity:
     """Who this broker is to its clients."""
 
     node_id: int

@@ -14,7 +14,7 @@ from levada.cli.kit.measuring import metrics_table
 from levada.cli.kit.parser import natural, positive
 from levada.cli.kit.refusals import WrongUsage
 from levada.cli.kit.renamed import move_renamed
-from levada.cli.kit.terminal import Progress, progress
+from levada.cli.kit.terminal import ProgressBar, progress
 
 if TYPE_CHECKING:
     from levada.client.blocking import Consumer
@@ -86,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
         Consumer(arguments.bootstrap_server, **settings) as consumer,
         progress("reading", arguments.num_records) as shown,
     ):
-        reading = Reading(consumer, times, arguments, shown)
+        reading = ConsumerRun(consumer, times, arguments, shown)
         reading.run(None if "max.poll.records" in settings else POLL_RECORDS)
         shown.close()
         if reading.record_count < arguments.num_records:
@@ -139,8 +139,10 @@ class Joining:
     on_partitions_lost = on_partitions_revoked
 
 
-class Reading:
-    def __init__(self, consumer: "Consumer", times: "_Times", arguments: argparse.Namespace, shown: Progress) -> None:
+class ConsumerRun:
+    def __init__(
+        self, consumer: "Consumer", times: "_Times", arguments: argparse.Namespace, shown: ProgressBar
+    ) -> None:
         self.record_count = 0
         self._byte_count = 0
         self._joining = Joining()

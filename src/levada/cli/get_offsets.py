@@ -33,7 +33,7 @@ RULE: Final = re.compile(r"(?P<topic>[^:,]*)(:(?:(?P<only>[0-9]*)|(?P<from>[0-9]
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class TopicRule:
     """Which topics, and which partitions of them."""
 
     topic: TopicFilter
@@ -74,11 +74,11 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _plain_rule(topic: str | None, chosen: set[int] | None) -> Rule:
-    return Rule(TopicFilter(".*" if topic is None else topic), lambda index: not chosen or index in chosen)
+def _plain_rule(topic: str | None, chosen: set[int] | None) -> TopicRule:
+    return TopicRule(TopicFilter(".*" if topic is None else topic), lambda index: not chosen or index in chosen)
 
 
-def _partitions(admin: "Admin", wanted: list[Rule], exclude_internal: bool) -> "list[TopicPartition]":
+def _partitions(admin: "Admin", wanted: list[TopicRule], exclude_internal: bool) -> "list[TopicPartition]":
     """All that a rule allows, in the order of their names: the tenth comes before the second."""
     from levada.client.types import TopicPartition
 
@@ -117,7 +117,7 @@ def partitions(text: str) -> set[int]:
     return {natural(one) for one in _listed(text)} if text else set()
 
 
-def rules(text: str) -> list[Rule]:
+def rules(text: str) -> list[TopicRule]:
     """
     >>> orders, every = rules("orders:1-3,:7")
     >>> [orders.has(partition) for partition in (0, 1, 2, 3)]
@@ -128,16 +128,16 @@ def rules(text: str) -> list[Rule]:
     return [_rule(one) for one in _listed(text)]
 
 
-def _rule(text: str) -> Rule:
+def _rule(text: str) -> TopicRule:
     found = RULE.fullmatch(text)
     if found is None:
         raise argparse.ArgumentTypeError(f"{text!r} is not TOPIC, TOPIC:N, TOPIC:N-M, TOPIC:N- or TOPIC:-M")
     topic = TopicFilter(found["topic"] or ".*")
     if found["only"]:
         only = int(found["only"])
-        return Rule(topic, lambda partition: partition == only)
+        return TopicRule(topic, lambda partition: partition == only)
     first, until = int(found["from"] or 0), int(found["until"] or MAX_TIME_MS)
-    return Rule(topic, lambda partition: first <= partition < until)
+    return TopicRule(topic, lambda partition: first <= partition < until)
 
 
 def _listed(text: str) -> list[str]:

@@ -39,13 +39,13 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         if find_spec("pyspark") is None:
             raise ModuleNotFoundError("No module named 'pyspark'", name="pyspark")
-        from levada.spark.pipeline import Options, check_file, run_file, status_of_file
+        from levada.spark.pipeline import PipelineOptions, check_file, run_file, status_of_file
     except ImportError as error:
         if (error.name or "").partition(".")[0] == "levada":
             raise
         print(f"levada: {MISSING} ({error})", file=sys.stderr)
         return 1
-    options = Options(
+    options = PipelineOptions(
         file=arguments.file,
         master=getattr(arguments, "master", DEFAULT_MASTER),
         bootstrap=arguments.bootstrap_server,

@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     from levada.client.blocking import Producer
 
-    sending = Sending(Producer(arguments.bootstrap_server, **settings), arguments)
+    sending = VerifiedSending(Producer(arguments.bootstrap_server, **settings), arguments)
     code = 0
     with terminable():
         try:
@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
     return code
 
 
-class Sending:
+class VerifiedSending:
     """Outcomes come from the producer's thread; they are printed here, between two records."""
 
     def __init__(self, producer: "Producer", arguments: argparse.Namespace) -> None:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from levada.controller.decision import Context, Decision
+from levada.controller.decision import Context, ControllerDecision
 from levada.controller.topics import new_partition
 from levada.metadata.image import Image
 from levada.metadata.records import FeatureLevelRecord, ProducerIdsRecord, TopicRecord
@@ -36,21 +36,23 @@ class SkipProducerIdsRequest:
     next_producer_id: int
 
 
-def adopt(image: Image, request: AdoptRequest, context: Context) -> Decision:
+def adopt(image: Image, request: AdoptRequest, context: Context) -> ControllerDecision:
     """Only a cluster that knows nothing yet takes anything over."""
     if image.offset >= 0:
-        return Decision(reply=False)
+        return ControllerDecision(reply=False)
     records: list[object] = [FeatureLevelRecord(name=METADATA_VERSION, feature_level=METADATA_LEVEL)]
     for topic in request.topics:
         records.append(TopicRecord(name=topic.name, topic_id=topic.topic_id))
         records += [
             new_partition(topic.topic_id, index, [request.broker_id], image) for index in range(topic.partition_count)
         ]
-    return Decision(reply=True, records=records)
+    return ControllerDecision(reply=True, records=records)
 
 
-def skip_producer_ids(image: Image, request: SkipProducerIdsRequest, context: Context) -> Decision:
+def skip_producer_ids(image: Image, request: SkipProducerIdsRequest, context: Context) -> ControllerDecision:
     """An id that is given twice would make a new producer's records look like repetitions."""
     if request.next_producer_id <= image.next_producer_id:
-        return Decision(reply=False)
-    return Decision(reply=True, records=[ProducerIdsRecord(broker_id=-1, next_producer_id=request.next_producer_id)])
+        return ControllerDecision(reply=False)
+    return ControllerDecision(
+        reply=True, records=[ProducerIdsRecord(broker_id=-1, next_producer_id=request.next_producer_id)]
+    )

@@ -1,6 +1,6 @@
 """Brokers that register, live, and go; the ids they give to producers; leaders by order of an operator."""
 
-from levada.controller.decision import Context, Decision
+from levada.controller.decision import Context, ControllerDecision
 from levada.controller.elections import (
     preferred_leader,
     with_broker,
@@ -38,7 +38,7 @@ PREFERRED, UNCLEAN = 0, 1
 NOT_NEEDED = "Leader election not needed for topic partition."
 
 
-def register(image: Image, request: BrokerRegistrationRequest, context: Context) -> Decision:
+def register(image: Image, request: BrokerRegistrationRequest, context: Context) -> ControllerDecision:
     """Whoever registers again has died in between, though nobody may have noticed."""
     # The epoch is the offset of the record itself: no two registrations share one, whoever the controller is.
     epoch = image.offset + 1
@@ -63,7 +63,9 @@ def register(image: Image, request: BrokerRegistrationRequest, context: Context)
         log_dirs=list(request.log_dirs),
     )
     changes = list(without_broker(image, request.broker_id))
-    return Decision(BrokerRegistrationResponse(broker_epoch=epoch), [record, *changes, *_new_features(image, request)])
+    return ControllerDecision(
+        BrokerRegistrationResponse(broker_epoch=epoch), [record, *changes, *_new_features(image, request)]
+    )
 
 
 def _new_features(image: Image, request: BrokerRegistrationRequest) -> list[FeatureLevelRecord]:
@@ -78,10 +80,12 @@ def _new_features(image: Image, request: BrokerRegistrationRequest) -> list[Feat
     return levels
 
 
-def heartbeat(image: Image, request: BrokerHeartbeatRequest, context: Context) -> Decision:
+def heartbeat(image: Image, request: BrokerHeartbeatRequest, context: Context) -> ControllerDecision:
     broker = image.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
-        return Decision(BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH, should_shut_down=False))
+        return ControllerDecision(
+            BrokerHeartbeatResponse(error_code=ErrorCode.STALE_BROKER_EPOCH, should_shut_down=False)
+        )
     is_caught_up = request.current_metadata_offset >= broker.epoch
     reply = BrokerHeartbeatResponse(
         is_caught_up=is_caught_up, is_fenced=broker.is_fenced, should_shut_down=request.want_shut_down
@@ -90,15 +94,15 @@ def heartbeat(image: Image, request: BrokerHeartbeatRequest, context: Context) -
     if failed:
         sound = [one for one in broker.log_dirs if one not in failed]
         change = BrokerRegistrationChangeRecord(broker_id=broker.broker_id, broker_epoch=broker.epoch, log_dirs=sound)
-        return Decision(reply, [change, *without_directories(image, broker.broker_id, failed)])
+        return ControllerDecision(reply, [change, *without_directories(image, broker.broker_id, failed)])
     if not broker.is_fenced or not is_caught_up or request.want_fence:
-        return Decision(reply)
+        return ControllerDecision(reply)
     reply.is_fenced = False
     unfence = BrokerRegistrationChangeRecord(broker_id=broker.broker_id, broker_epoch=broker.epoch, fenced=UNFENCED)
-    return Decision(reply, [unfence, *with_broker(image, broker.broker_id)])
+    return ControllerDecision(reply, [unfence, *with_broker(image, broker.broker_id)])
 
 
-def unregister(image: Image, request: UnregisterBrokerRequest, context: Context) -> Decision:
+def unregister(image: Image, request: UnregisterBrokerRequest, context: Context) -> ControllerDecision:
     broker = image.brokers.get(request.broker_id)
     if broker is None:
         return _not_unregistered(
@@ -107,33 +111,35 @@ def unregister(image: Image, request: UnregisterBrokerRequest, context: Context)
     if not broker.is_fenced:
         return _not_unregistered(ErrorCode.INVALID_REQUEST, f"Broker {request.broker_id} is alive: stop it first.")
     removal = UnregisterBrokerRecord(broker_id=broker.broker_id, broker_epoch=broker.epoch)
-    return Decision(UnregisterBrokerResponse(error_message=None), [removal, *without_broker(image, broker.broker_id)])
+    return ControllerDecision(
+        UnregisterBrokerResponse(error_message=None), [removal, *without_broker(image, broker.broker_id)]
+    )
 
 
-def _not_unregistered(code: ErrorCode, text: str) -> Decision:
-    return Decision(UnregisterBrokerResponse(error_code=code, error_message=text))
+def _not_unregistered(code: ErrorCode, text: str) -> ControllerDecision:
+    return ControllerDecision(UnregisterBrokerResponse(error_code=code, error_message=text))
 
 
-def allocate_producer_ids(image: Image, request: AllocateProducerIdsRequest, context: Context) -> Decision:
+def allocate_producer_ids(image: Image, request: AllocateProducerIdsRequest, context: Context) -> ControllerDecision:
     broker = image.brokers.get(request.broker_id)
     if not _is_current(broker, request.broker_epoch):
         code = ErrorCode.STALE_BROKER_EPOCH
-        return Decision(AllocateProducerIdsResponse(error_code=code, producer_id_start=0, producer_id_len=0))
+        return ControllerDecision(AllocateProducerIdsResponse(error_code=code, producer_id_start=0, producer_id_len=0))
     start = image.next_producer_id
     record = ProducerIdsRecord(
         broker_id=request.broker_id, broker_epoch=request.broker_epoch, next_producer_id=start + PRODUCER_ID_BLOCK
     )
     reply = AllocateProducerIdsResponse(producer_id_start=start, producer_id_len=PRODUCER_ID_BLOCK)
-    return Decision(reply, [record])
+    return ControllerDecision(reply, [record])
 
 
 def _is_current(broker: BrokerState | None, epoch: int) -> bool:
     return broker is not None and broker.epoch == epoch
 
 
-def elect_leaders(image: Image, request: ElectLeadersRequest, context: Context) -> Decision:
+def elect_leaders(image: Image, request: ElectLeadersRequest, context: Context) -> ControllerDecision:
     if request.election_type not in (PREFERRED, UNCLEAN):
-        return Decision(_no_such_election(request))
+        return ControllerDecision(_no_such_election(request))
     wants_all = request.topic_partitions is None
     wanted = request.topic_partitions
     if wanted is None:
@@ -151,7 +157,7 @@ def elect_leaders(image: Image, request: ElectLeadersRequest, context: Context) 
             if not (wants_all and result.error_code == ErrorCode.ELECTION_NOT_NEEDED):
                 outcomes.append(result)
         results.append(ReplicaElectionResult(topic=each.topic, partition_result=outcomes))
-    return Decision(ElectLeadersResponse(replica_election_results=results), records)
+    return ControllerDecision(ElectLeadersResponse(replica_election_results=results), records)
 
 
 def _no_such_election(request: ElectLeadersRequest) -> ElectLeadersResponse:

@@ -31,7 +31,7 @@ class Kind(StrEnum):
     """The default of all brokers."""
 
 
-class Operation(IntEnum):
+class ConfigOperation(IntEnum):
     SET = 0
     DELETE = 1
     APPEND = 2
@@ -65,15 +65,15 @@ def incremental_changes(
     wanted = dict(current)
     for name, operation, value in operations:
         match operation:
-            case Operation.SET:
+            case ConfigOperation.SET:
                 assert value is not None
                 wanted[name] = value
-            case Operation.DELETE:
+            case ConfigOperation.DELETE:
                 wanted.pop(name, None)
-            case Operation.APPEND | Operation.SUBTRACT:
+            case ConfigOperation.APPEND | ConfigOperation.SUBTRACT:
                 assert value is not None
-                before = _members(_list_now(Kind(kind), name, Operation(operation), current, static))
-                wanted[name] = ",".join(_combined(before, Operation(operation), _members(value)))
+                before = _members(_list_now(Kind(kind), name, ConfigOperation(operation), current, static))
+                wanted[name] = ",".join(_combined(before, ConfigOperation(operation), _members(value)))
             case _:
                 raise InvalidRequest(f"Unknown operations type {operation}")
     _check(Kind(kind), wanted, static)
@@ -86,7 +86,9 @@ def check_operations(operations: Sequence[Change]) -> None:
     names = [name for name, _, _ in operations]
     if len(set(names)) < len(names):
         raise InvalidRequest("Error due to duplicate config keys")
-    _refuse_nulls(name for name, operation, value in operations if value is None and operation != Operation.DELETE)
+    _refuse_nulls(
+        name for name, operation, value in operations if value is None and operation != ConfigOperation.DELETE
+    )
 
 
 def full_changes(
@@ -125,7 +127,7 @@ def _differences(current: Mapping[str, str], wanted: Mapping[str, str]) -> dict[
 
 
 def _list_now(
-    kind: Kind, name: str, operation: Operation, current: Mapping[str, str], static: Mapping[str, str]
+    kind: Kind, name: str, operation: ConfigOperation, current: Mapping[str, str], static: Mapping[str, str]
 ) -> str:
     """What a list is appended to: what was set, else what the broker was started with, else the default."""
     key = _KEYS[kind].get(name)
@@ -145,9 +147,9 @@ def _members(text: str) -> list[str]:
     return [member.strip() for member in text.split(",") if member.strip()]
 
 
-def _combined(members: list[str], operation: Operation, others: list[str]) -> list[str]:
+def _combined(members: list[str], operation: ConfigOperation, others: list[str]) -> list[str]:
     """What is there already is not appended again; each that is subtracted takes the first of its kind along."""
-    if operation is Operation.APPEND:
+    if operation is ConfigOperation.APPEND:
         present = set(members)
         return members + [other for other in dict.fromkeys(others) if other not in present]
     doomed = Counter(others)

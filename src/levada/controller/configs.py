@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from levada.controller.config_changes import NOTHING, Kind, full_changes, incremental_changes
-from levada.controller.decision import Context, Decision
+from levada.controller.decision import Context, ControllerDecision
 from levada.metadata.image import BROKER, GROUP, TOPIC, Image
 from levada.metadata.records import ConfigRecord
 from levada.model.errors import InvalidRequest, KafkaError, UnknownTopicOrPartition
@@ -27,7 +27,7 @@ from levada.protocol.messages.incremental_alter_configs import (
 )
 
 
-def alter(image: Image, request: AlterConfigsRequest, context: Context) -> Decision:
+def alter(image: Image, request: AlterConfigsRequest, context: Context) -> ControllerDecision:
     """The older way: what is given takes the place of all that was set."""
 
     def changes(current: Mapping[str, str], resource: AlterConfigsResource) -> dict[str, str | None]:
@@ -40,10 +40,10 @@ def alter(image: Image, request: AlterConfigsRequest, context: Context) -> Decis
 
     results, records = _alter(image, request.resources, context.defaults.node_id, changes)
     reply = AlterConfigsResponse(responses=[AlterConfigsResourceResponse(**result) for result in results])
-    return Decision(reply, [] if request.validate_only else records)
+    return ControllerDecision(reply, [] if request.validate_only else records)
 
 
-def alter_incrementally(image: Image, request: IncrementalAlterConfigsRequest, context: Context) -> Decision:
+def alter_incrementally(image: Image, request: IncrementalAlterConfigsRequest, context: Context) -> ControllerDecision:
     def changes(current: Mapping[str, str], resource: IncrementalResource) -> dict[str, str | None]:
         operations = [(config.name, config.config_operation, config.value) for config in resource.configs]
         kind = _kind(resource)
@@ -53,7 +53,7 @@ def alter_incrementally(image: Image, request: IncrementalAlterConfigsRequest, c
 
     results, records = _alter(image, request.resources, context.defaults.node_id, changes)
     reply = IncrementalAlterConfigsResponse(responses=[IncrementalResourceResponse(**result) for result in results])
-    return Decision(reply, [] if request.validate_only else records)
+    return ControllerDecision(reply, [] if request.validate_only else records)
 
 
 def _alter(

@@ -5,7 +5,7 @@ from typing import Any
 
 from levada.controller import brokers, configs, reassignments, replica_directories, topics
 from levada.controller.adoption import AdoptRequest, SkipProducerIdsRequest, adopt, skip_producer_ids
-from levada.controller.decision import Context, Decision
+from levada.controller.decision import Context, ControllerDecision
 from levada.metadata.image import Image
 from levada.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from levada.protocol.messages.alter_configs import AlterConfigsRequest
@@ -20,7 +20,7 @@ from levada.protocol.messages.elect_leaders import ElectLeadersRequest
 from levada.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from levada.protocol.messages.unregister_broker import UnregisterBrokerRequest
 
-DECIDE: dict[type[Any], Callable[[Image, Any, Context], Decision]] = {
+DECIDE: dict[type[Any], Callable[[Image, Any, Context], ControllerDecision]] = {
     CreateTopicsRequest: topics.create,
     DeleteTopicsRequest: topics.delete,
     CreatePartitionsRequest: topics.add_partitions,
@@ -38,6 +38,6 @@ DECIDE: dict[type[Any], Callable[[Image, Any, Context], Decision]] = {
 }
 
 
-def decide(image: Image, request: Any, context: Context) -> Decision:
+def decide(image: Image, request: Any, context: Context) -> ControllerDecision:
     """What a request does to a cluster in this state."""
     return DECIDE[type(request)](image, request, context)

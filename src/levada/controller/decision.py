@@ -31,7 +31,7 @@ class Context:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class ControllerDecision:
     """Records that make it so, and the reply that may leave once they count."""
 
     reply: Any

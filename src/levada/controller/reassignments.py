@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from levada.controller.decision import Context, Decision
+from levada.controller.decision import Context, ControllerDecision
 from levada.metadata.image import Image, PartitionState, TopicState
 from levada.metadata.records import NO_CHANGE, NO_LEADER, PartitionChangeRecord
 from levada.model.errors import (
@@ -23,10 +23,10 @@ from levada.protocol.messages.alter_partition_reassignments import (
 )
 
 
-def alter(image: Image, request: AlterPartitionReassignmentsRequest, context: Context) -> Decision:
+def alter(image: Image, request: AlterPartitionReassignmentsRequest, context: Context) -> ControllerDecision:
     """What only takes replicas away, or changes their order, is complete at once; a copy is made by nobody yet."""
     if not request.topics:
-        return Decision(AlterPartitionReassignmentsResponse(error_message="", responses=[]))
+        return ControllerDecision(AlterPartitionReassignmentsResponse(error_message="", responses=[]))
     may_resize = request.allow_replication_factor_change
     responses, records = [], []
     for topic in request.topics:
@@ -46,7 +46,7 @@ def alter(image: Image, request: AlterPartitionReassignmentsRequest, context: Co
     reply = AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=may_resize, error_message=None, responses=responses
     )
-    return Decision(reply, records)
+    return ControllerDecision(reply, records)
 
 
 def _reassign(

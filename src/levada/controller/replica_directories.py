@@ -1,6 +1,6 @@
 """Which directory of a broker has which replica, as the brokers say."""
 
-from levada.controller.decision import Context, Decision
+from levada.controller.decision import Context, ControllerDecision
 from levada.controller.elections import moved
 from levada.metadata.image import Image
 from levada.metadata.records import PartitionChangeRecord
@@ -14,10 +14,10 @@ from levada.protocol.messages.assign_replicas_to_dirs import (
 )
 
 
-def assign(image: Image, request: AssignReplicasToDirsRequest, context: Context) -> Decision:
+def assign(image: Image, request: AssignReplicasToDirsRequest, context: Context) -> ControllerDecision:
     broker = image.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
-        return Decision(AssignReplicasToDirsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH, directories=[]))
+        return ControllerDecision(AssignReplicasToDirsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH, directories=[]))
     records: list[PartitionChangeRecord] = []
     directories = []
     for directory in request.directories:
@@ -30,7 +30,7 @@ def assign(image: Image, request: AssignReplicasToDirsRequest, context: Context)
                 records += [] if record is None else [record]
             topics.append(AssignedTopic(topic_id=topic.topic_id, partitions=partitions))
         directories.append(AssignedDirectory(id=directory.id, topics=topics))
-    return Decision(AssignReplicasToDirsResponse(directories=directories), records)
+    return ControllerDecision(AssignReplicasToDirsResponse(directories=directories), records)
 
 
 def _assign(

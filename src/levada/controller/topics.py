@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from levada.controller.config_changes import check_topic_configs
-from levada.controller.decision import Context, Decision
+from levada.controller.decision import Context, ControllerDecision
 from levada.controller.elections import UNASSIGNED
 from levada.controller.placement import place
 from levada.metadata.image import TOPIC, Image, PartitionState, TopicState, partition_record
@@ -51,7 +51,7 @@ MAX_NEW_PARTITIONS = 10_000
 """Of one request: what is decided at once is written at once."""
 
 
-def create(image: Image, request: CreateTopicsRequest, context: Context) -> Decision:
+def create(image: Image, request: CreateTopicsRequest, context: Context) -> ControllerDecision:
     named = Counter(topic.name for topic in request.topics)
     too_many = _wanted_partitions(request, context) > MAX_NEW_PARTITIONS
     taken = _taken_names(image, request)
@@ -75,7 +75,7 @@ def create(image: Image, request: CreateTopicsRequest, context: Context) -> Deci
         records += [] if request.validate_only else made
     duplicate = InvalidRequest("Duplicate topic name.")
     results += [_refused_topic(name, duplicate) for name, count in named.items() if count > 1]
-    return Decision(CreateTopicsResponse(topics=results), records)
+    return ControllerDecision(CreateTopicsResponse(topics=results), records)
 
 
 def _wanted_partitions(request: CreateTopicsRequest, context: Context) -> int:
@@ -217,7 +217,7 @@ def _refused_topic(name: str, error: KafkaError) -> CreatableTopicResult:
     return CreatableTopicResult(name=name, error_code=error.code, error_message=str(error), configs=[])
 
 
-def delete(image: Image, request: DeleteTopicsRequest, context: Context) -> Decision:
+def delete(image: Image, request: DeleteTopicsRequest, context: Context) -> ControllerDecision:
     wanted = request.topics or [DeleteTopicState(name=name, topic_id=NO_UUID) for name in request.topic_names]
     counted = Counter((one.name, one.topic_id) for one in wanted)
     ids = {topic_id for name, topic_id in counted if name is None}
@@ -241,7 +241,7 @@ def delete(image: Image, request: DeleteTopicsRequest, context: Context) -> Deci
             result.error_code = ErrorCode.INVALID_REQUEST
             result.error_message = "The provided topic name maps to an ID that was already supplied."
             results.append(result)
-    return Decision(DeleteTopicsResponse(responses=results), records)
+    return ControllerDecision(DeleteTopicsResponse(responses=results), records)
 
 
 def _topic_to_delete(image: Image, name: str | None, topic_id: bytes, count: int, context: Context) -> TopicState:
@@ -262,7 +262,7 @@ def _topic_to_delete(image: Image, name: str | None, topic_id: bytes, count: int
     return topic
 
 
-def add_partitions(image: Image, request: CreatePartitionsRequest, context: Context) -> Decision:
+def add_partitions(image: Image, request: CreatePartitionsRequest, context: Context) -> ControllerDecision:
     named = Counter(topic.name for topic in request.topics)
     results, records = [], []
     for topic in request.topics:
@@ -283,7 +283,7 @@ def add_partitions(image: Image, request: CreatePartitionsRequest, context: Cont
         for name, count in named.items()
         if count > 1
     ]
-    return Decision(CreatePartitionsResponse(results=results), records)
+    return ControllerDecision(CreatePartitionsResponse(results=results), records)
 
 
 def _add_partitions(image: Image, wanted: CreatePartitionsTopic, context: Context) -> list[PartitionRecord]:

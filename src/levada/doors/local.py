@@ -45,7 +45,7 @@ POLL_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LogPosition:
     """Up to where the log was read: the file of an epoch, a position in it, and the offset that comes next."""
 
     epoch: int
@@ -53,7 +53,7 @@ class Place:
     next_offset: int
 
 
-BEGINNING = Place(0, 0, 0)
+BEGINNING = LogPosition(0, 0, 0)
 
 
 def log_name(epoch: int) -> str:
@@ -84,7 +84,7 @@ class LocalDoor:
         self._incarnation = incarnation
         self._session_timeout_ms = session_timeout_ms
         self._lock: DirectoryLock | None = None
-        self._place: Place | None = None
+        self._place: LogPosition | None = None
         self._bytes_since_snapshot = 0
         self._files_since_snapshot = 0
         self._own_log: File | None = None
@@ -332,7 +332,7 @@ class LocalDoor:
             loaded = self._load_snapshot(offset)
             if loaded is not None:
                 image, epoch, position = loaded
-                self._place = Place(epoch, position, image.offset + 1)
+                self._place = LogPosition(epoch, position, image.offset + 1)
                 return image
             logger.warning("ignored snapshot=%d, which is damaged", offset)
         return None
@@ -359,7 +359,7 @@ class LocalDoor:
         await self._follow(chain, batches)
         return True
 
-    async def _read_synced(self, place: Place) -> bytes:
+    async def _read_synced(self, place: LogPosition) -> bytes:
         """The rest of a file, once it is on the device: whoever acts on what a power cut then takes would be alone."""
         data = self._files.read(log_name(place.epoch), place.position)
         if place.epoch == self._own_epoch:
@@ -397,7 +397,7 @@ class LocalDoor:
             # Its name may not be there to stay yet, any more than what it carries.
             await self._sync_log(file.epoch)
             await self._async_disk.sync_directory(self._directory)
-        self._place = Place(file.epoch, file.position, place.next_offset)
+        self._place = LogPosition(file.epoch, file.position, place.next_offset)
         self._files_since_snapshot += 1
         if file.start.carried:
             self._take_batch(file.start.carried, file.position, batches)
@@ -434,7 +434,7 @@ class LocalDoor:
         elif batch.last_offset >= next_offset:
             raise DoorError(f"{self._directory}: offset {batch.base_offset} where {next_offset} was due")
         self._bytes_since_snapshot += len(payload)
-        self._place = Place(self._place.epoch, position, next_offset)
+        self._place = LogPosition(self._place.epoch, position, next_offset)
 
     def _chain(self, epoch: int) -> list[LogFile]:
         """The files that count, from the first to the one of an epoch: each names the one before it."""

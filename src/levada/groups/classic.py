@@ -8,10 +8,10 @@ from uuid import UUID
 from levada.coordination.shard import Outbox, Token
 from levada.coordination.timers import Timers
 from levada.groups.counts import GroupCounts
-from levada.groups.group import Group, State
+from levada.groups.group import ClassicGroupState, Group
 from levada.groups.group_records import group_from, metadata_record
 from levada.groups.member import Member, protocols_of
-from levada.groups.rebalance import Rebalance, Timer, TimerKind, joined, refused_join, refused_sync, synced
+from levada.groups.rebalance import ClassicTimer, Rebalance, TimerKind, joined, refused_join, refused_sync, synced
 from levada.groups.records import GroupMetadataKey, GroupMetadataValue
 from levada.groups.settings import GroupSettings
 from levada.model.errors import ErrorCode
@@ -25,14 +25,14 @@ MAX_PREFIX_LENGTH = 1_000
 """Of a member's id. It begins with what the client calls itself, and must fit a string of 32,767 bytes in the end."""
 
 HEARTBEAT_ANSWERS = {
-    State.PREPARING_REBALANCE: ErrorCode.REBALANCE_IN_PROGRESS,
-    State.COMPLETING_REBALANCE: ErrorCode.NONE,
-    State.STABLE: ErrorCode.NONE,
+    ClassicGroupState.PREPARING_REBALANCE: ErrorCode.REBALANCE_IN_PROGRESS,
+    ClassicGroupState.COMPLETING_REBALANCE: ErrorCode.NONE,
+    ClassicGroupState.STABLE: ErrorCode.NONE,
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Joiner:
+class JoiningClient:
     """What a JoinGroup's version and header say about its client."""
 
     client_id: str
@@ -111,7 +111,7 @@ class ClassicGroups:
         for group in self._groups.values():
             self._rebalance.dismiss(group, ErrorCode.NOT_COORDINATOR)
 
-    def join(self, token: Token, request: JoinGroupRequest, joiner: Joiner, now_ms: int) -> None:
+    def join(self, token: Token, request: JoinGroupRequest, joiner: JoiningClient, now_ms: int) -> None:
         """JoinGroup; the reply may have to wait until all members have joined."""
         reply = self._join(token, request, joiner, now_ms)
         if reply is not None:
@@ -126,7 +126,7 @@ class ClassicGroups:
             return
         member = group.members[request.member_id]
         self._rebalance.note_sync(group, member)
-        if group.state is State.STABLE:
+        if group.state is ClassicGroupState.STABLE:
             self._rebalance.restart_session(group, member, now_ms)
             self._outbox.answer(token, synced(group, member))
             return
@@ -179,7 +179,7 @@ class ClassicGroups:
         group = self._groups[group_id] = Group(group_id)
         return group
 
-    def expire(self, timer: Timer, now_ms: int) -> None:
+    def expire(self, timer: ClassicTimer, now_ms: int) -> None:
         """Do what is due: end a session, go on without those who are late."""
         group = self._groups.get(timer.group_id)
         if group is None:
@@ -194,7 +194,9 @@ class ClassicGroups:
         else:
             self._rebalance.expire_session(group, group.members[timer.member_id], now_ms)
 
-    def _join(self, token: Token, request: JoinGroupRequest, joiner: Joiner, now_ms: int) -> JoinGroupResponse | None:
+    def _join(
+        self, token: Token, request: JoinGroupRequest, joiner: JoiningClient, now_ms: int
+    ) -> JoinGroupResponse | None:
         """The reply, if it can be given at once."""
         settings = self._settings
         if not request.group_id:
@@ -219,19 +221,19 @@ class ClassicGroups:
         return self._join_dynamic(token, group, request, joiner, now_ms)
 
     def _join_dynamic(
-        self, token: Token, group: Group, request: JoinGroupRequest, joiner: Joiner, now_ms: int
+        self, token: Token, group: Group, request: JoinGroupRequest, joiner: JoiningClient, now_ms: int
     ) -> JoinGroupResponse | None:
         member_id = self._new_member_id(joiner.client_id)
         if not joiner.needs_member_id_first:
             self._rebalance.add(group, _new_member(member_id, request, joiner), request.protocol_type, token, now_ms)
             return None
         group.pending[member_id] = None
-        session = Timer(group.group_id, TimerKind.SESSION, member_id)
+        session = ClassicTimer(group.group_id, TimerKind.SESSION, member_id)
         self._timers.set(session, now_ms + request.session_timeout_ms)
         return refused_join(member_id, ErrorCode.MEMBER_ID_REQUIRED)
 
     def _join_static(
-        self, token: Token, group: Group, request: JoinGroupRequest, joiner: Joiner, now_ms: int
+        self, token: Token, group: Group, request: JoinGroupRequest, joiner: JoiningClient, now_ms: int
     ) -> JoinGroupResponse | None:
         assert request.group_instance_id is not None
         member_id = self._new_member_id(request.group_instance_id)
@@ -243,7 +245,7 @@ class ClassicGroups:
         assert leader is not None
         new = self._replace_static(group, old, member_id, now_ms)
         group.update(new, request)
-        if group.state is not State.STABLE or group.choose_protocol() != group.protocol_name:
+        if group.state is not ClassicGroupState.STABLE or group.choose_protocol() != group.protocol_name:
             # While the leader assigns, it assigns to the id that has just gone: it must begin anew.
             self._rebalance.park_join(new, token)
             self._rebalance.prepare_or_go_on(group, f"{member_id} took the place of {old.member_id}", now_ms)
@@ -260,7 +262,7 @@ class ClassicGroups:
         return reply
 
     def _join_known(
-        self, token: Token, group: Group, request: JoinGroupRequest, joiner: Joiner, now_ms: int
+        self, token: Token, group: Group, request: JoinGroupRequest, joiner: JoiningClient, now_ms: int
     ) -> JoinGroupResponse | None:
         if request.member_id in group.pending and request.group_instance_id is None:
             member = _new_member(request.member_id, request, joiner)
@@ -272,8 +274,8 @@ class ClassicGroups:
         member = group.members[request.member_id]
         is_same = member.has_protocols(protocols_of(request.protocols))
         # A leader that joins again has seen something that changes its assignment; others may have missed an answer.
-        leads_stable = group.state is State.STABLE and member.member_id == group.leader
-        if group.state is State.PREPARING_REBALANCE or leads_stable or not is_same:
+        leads_stable = group.state is ClassicGroupState.STABLE and member.member_id == group.leader
+        if group.state is ClassicGroupState.PREPARING_REBALANCE or leads_stable or not is_same:
             self._rebalance.rejoin(group, member, request, token, now_ms)
             return None
         return joined(group, member)
@@ -282,20 +284,20 @@ class ClassicGroups:
         """The instance has started again: whoever still speaks with the old id is fenced."""
         self._rebalance.answer_join(old, refused_join(old.member_id, ErrorCode.FENCED_INSTANCE_ID))
         self._rebalance.answer_sync(old, refused_sync(ErrorCode.FENCED_INSTANCE_ID))
-        self._timers.cancel(Timer(group.group_id, TimerKind.SESSION, old.member_id))
+        self._timers.cancel(ClassicTimer(group.group_id, TimerKind.SESSION, old.member_id))
         new = group.replace_static(old, member_id)
         self._rebalance.restart_session(group, new, now_ms)
         return new
 
     def _put_back(self, group: Group, new: Member, old: Member, now_ms: int) -> None:
         """The journal still has the old id, and so would a new coordinator."""
-        self._timers.cancel(Timer(group.group_id, TimerKind.SESSION, new.member_id))
+        self._timers.cancel(ClassicTimer(group.group_id, TimerKind.SESSION, new.member_id))
         group.exchange(new, old)
         self._rebalance.restart_session(group, old, now_ms)
 
     def _has_room(self, group: Group, member_id: str) -> bool:
         member = group.members.get(member_id)
-        if group.state is State.PREPARING_REBALANCE:
+        if group.state is ClassicGroupState.PREPARING_REBALANCE:
             # Those who join again in time stay; who is last finds no room when the limit was lowered.
             waiting = sum(other.join_token is not None for other in group.members.values())
             return (member is not None and member.join_token is not None) or waiting < self._settings.max_size
@@ -327,24 +329,24 @@ class ClassicGroups:
     def _drop_pending(self, group: Group, member_id: str) -> None:
         if member_id in group.pending:
             del group.pending[member_id]
-            self._timers.cancel(Timer(group.group_id, TimerKind.SESSION, member_id))
+            self._timers.cancel(ClassicTimer(group.group_id, TimerKind.SESSION, member_id))
 
     def _forget(self, group_id: str) -> None:
         group = self._groups.pop(group_id, None)
         if group is None:
             return
-        group.state = State.DEAD
+        group.state = ClassicGroupState.DEAD
         self._rebalance.dismiss(group, ErrorCode.REBALANCE_IN_PROGRESS)
         for member_id in (*group.members, *group.pending):
-            self._timers.cancel(Timer(group_id, TimerKind.SESSION, member_id))
-        self._timers.cancel(Timer(group_id, TimerKind.JOIN))
-        self._timers.cancel(Timer(group_id, TimerKind.SYNC))
+            self._timers.cancel(ClassicTimer(group_id, TimerKind.SESSION, member_id))
+        self._timers.cancel(ClassicTimer(group_id, TimerKind.JOIN))
+        self._timers.cancel(ClassicTimer(group_id, TimerKind.SYNC))
 
     def _new_member_id(self, prefix: str) -> str:
         return f"{prefix[:MAX_PREFIX_LENGTH]}-{UUID(bytes=self._random_bytes(16), version=4)}"
 
 
-def _new_member(member_id: str, request: JoinGroupRequest, joiner: Joiner) -> Member:
+def _new_member(member_id: str, request: JoinGroupRequest, joiner: JoiningClient) -> Member:
     return Member(
         member_id=member_id,
         instance_id=request.group_instance_id,
@@ -370,14 +372,14 @@ def _check_sync(group: Group | None, request: SyncGroupRequest) -> ErrorCode:
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     if request.protocol_name not in (None, group.protocol_name):
         return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    if group.state is State.PREPARING_REBALANCE:
+    if group.state is ClassicGroupState.PREPARING_REBALANCE:
         return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.NONE
 
 
 def _check_commit(group: Group, request: OffsetCommitRequest, *, is_transactional: bool) -> ErrorCode:
     generation = request.generation_id_or_member_epoch
-    if generation < 0 and group.state is State.EMPTY:
+    if generation < 0 and group.state is ClassicGroupState.EMPTY:
         return ErrorCode.NONE
     if generation < 0 and not request.member_id and request.group_instance_id is None:
         # Producers before KIP-447 do not say for which member they commit: their transactional id fences them.
@@ -388,5 +390,5 @@ def _check_commit(group: Group, request: OffsetCommitRequest, *, is_transactiona
     if generation != group.generation:
         return ErrorCode.ILLEGAL_GENERATION
     # The member has its generation but not its partitions: what it commits it no longer owns.
-    is_late = group.state is State.COMPLETING_REBALANCE and not is_transactional
+    is_late = group.state is ClassicGroupState.COMPLETING_REBALANCE and not is_transactional
     return ErrorCode.REBALANCE_IN_PROGRESS if is_late else ErrorCode.NONE

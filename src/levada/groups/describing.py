@@ -1,6 +1,6 @@
 """What administrators are told of a classic group."""
 
-from levada.groups.group import Group, State
+from levada.groups.group import ClassicGroupState, Group
 from levada.groups.member import Member
 from levada.model.errors import ErrorCode, shortened
 from levada.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
@@ -11,7 +11,7 @@ CLASSIC = "classic"
 
 def described(group: Group) -> DescribedGroup:
     """Metadata is shown once the protocol is settled; an assignment is shown until another takes its place."""
-    protocol = group.protocol_name if group.state is State.STABLE else None
+    protocol = group.protocol_name if group.state is ClassicGroupState.STABLE else None
     return DescribedGroup(
         group_id=group.group_id,
         group_state=group.state.value,
@@ -26,7 +26,7 @@ def unknown(group_id: str, reason: str) -> DescribedGroup:
         error_code=ErrorCode.GROUP_ID_NOT_FOUND,
         error_message=shortened(reason),
         group_id=group_id,
-        group_state=State.DEAD.value,
+        group_state=ClassicGroupState.DEAD.value,
         protocol_type="",
         protocol_data="",
         members=[],

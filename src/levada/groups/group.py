@@ -18,7 +18,7 @@ CONSUMER = "consumer"
 """The protocol type of consumers; others, Connect's among them, keep their own format to themselves."""
 
 
-class State(Enum):
+class ClassicGroupState(Enum):
     """Named as Kafka names them."""
 
     EMPTY = "Empty"
@@ -32,11 +32,11 @@ class State(Enum):
 
 
 NEXT_STATES = {
-    State.EMPTY: (State.PREPARING_REBALANCE, State.DEAD),
-    State.PREPARING_REBALANCE: (State.COMPLETING_REBALANCE, State.EMPTY),
-    State.COMPLETING_REBALANCE: (State.STABLE, State.PREPARING_REBALANCE),
-    State.STABLE: (State.PREPARING_REBALANCE,),
-    State.DEAD: (),
+    ClassicGroupState.EMPTY: (ClassicGroupState.PREPARING_REBALANCE, ClassicGroupState.DEAD),
+    ClassicGroupState.PREPARING_REBALANCE: (ClassicGroupState.COMPLETING_REBALANCE, ClassicGroupState.EMPTY),
+    ClassicGroupState.COMPLETING_REBALANCE: (ClassicGroupState.STABLE, ClassicGroupState.PREPARING_REBALANCE),
+    ClassicGroupState.STABLE: (ClassicGroupState.PREPARING_REBALANCE,),
+    ClassicGroupState.DEAD: (),
 }
 
 
@@ -53,7 +53,7 @@ class Group:
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
-        self.state = State.EMPTY
+        self.state = ClassicGroupState.EMPTY
         self.generation = 0
         self.protocol_type: str | None = None
         self.protocol_name: str | None = None
@@ -74,16 +74,16 @@ class Group:
     def rebalance_timeout_ms(self) -> int:
         return max((0, *(member.rebalance_timeout_ms for member in self.members.values())))
 
-    def move_to(self, state: State, now_ms: int) -> None:
+    def move_to(self, state: ClassicGroupState, now_ms: int) -> None:
         assert state in NEXT_STATES[self.state], f"{self.group_id}: {self.state} cannot become {state}"
         self.state = state
         self.state_since_ms = now_ms
-        if state is not State.PREPARING_REBALANCE:
+        if state is not ClassicGroupState.PREPARING_REBALANCE:
             self.initial_delay = None
 
     def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
         """Whether a member with these protocols could understand all the others."""
-        if self.state is State.EMPTY:
+        if self.state is ClassicGroupState.EMPTY:
             return bool(protocol_type) and any(True for _ in names)
         return protocol_type == self.protocol_type and any(self._support[name] == len(self.members) for name in names)
 
@@ -163,7 +163,7 @@ class Group:
         self.generation += 1
         self.protocol_name = self.choose_protocol() if self.members else None
         self.find_subscribed_topics()
-        self.move_to(State.COMPLETING_REBALANCE if self.members else State.EMPTY, now_ms)
+        self.move_to(ClassicGroupState.COMPLETING_REBALANCE if self.members else ClassicGroupState.EMPTY, now_ms)
 
     @property
     def is_of_consumers(self) -> bool:

@@ -1,7 +1,7 @@
 """A classic group as the record that keeps it, and back."""
 
 from levada.coordination.decision import Record
-from levada.groups.group import Group, State
+from levada.groups.group import ClassicGroupState, Group
 from levada.groups.member import Member
 from levada.groups.records import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 
@@ -28,7 +28,7 @@ def deletion(group_id: str) -> Record:
 
 def group_from(group_id: str, value: GroupMetadataValue) -> Group:
     group = Group(group_id)
-    group.state = State.STABLE if value.members else State.EMPTY
+    group.state = ClassicGroupState.STABLE if value.members else ClassicGroupState.EMPTY
     group.generation = value.generation
     group.protocol_type = value.protocol_type or None
     group.protocol_name = value.protocol

@@ -10,13 +10,13 @@ from levada.coordination.decision import Decision, EndOfTransaction, Record
 from levada.coordination.shard import Outbox, Token
 from levada.coordination.timers import Timers
 from levada.groups import group_records
-from levada.groups.classic import ClassicGroups, Joiner
+from levada.groups.classic import ClassicGroups, JoiningClient
 from levada.groups.consumer import Client, Committer, ConsumerGroups, ConsumerTimer
 from levada.groups.counts import GroupCounts
 from levada.groups.describing import described, listed, unknown
-from levada.groups.group import CONSUMER, Group, State
+from levada.groups.group import CONSUMER, ClassicGroupState, Group
 from levada.groups.offsets import CommittedOffset, Offsets, TopicOffsets, Topics, is_id_of
-from levada.groups.rebalance import Timer
+from levada.groups.rebalance import ClassicTimer
 from levada.groups.records import ConsumerGroupMetadataKey, GroupMetadataKey, OffsetCommitKey
 from levada.groups.settings import GroupSettings
 from levada.groups.upkeep import Chores, GroupCleanup, GroupRules, TopicDeletion
@@ -35,7 +35,7 @@ from levada.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 CHORE_INTERVAL_MS = 1
 
 
-class Upkeep(Enum):
+class GroupUpkeep(Enum):
     """Timers of what is looked at now and then."""
 
     CLEANUP = "offsets and groups that are not needed any more"
@@ -43,7 +43,7 @@ class Upkeep(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class GroupCluster:
     """What groups must know of the cluster they are in."""
 
     image: Callable[[], Image]
@@ -63,7 +63,7 @@ class GroupMachine:
     """Every operation answers its token, now or later, through the outbox."""
 
     def __init__(
-        self, settings: GroupSettings, cluster: Cluster, random_bytes: Callable[[int], bytes], counts: GroupCounts
+        self, settings: GroupSettings, cluster: GroupCluster, random_bytes: Callable[[int], bytes], counts: GroupCounts
     ) -> None:
         self._settings = settings
         self._counts = counts
@@ -93,7 +93,7 @@ class GroupMachine:
     def on_loaded(self, now_ms: int) -> None:
         self.classic.on_loaded(now_ms)
         self.consumer.on_loaded(now_ms)
-        self._timers.set(Upkeep.CLEANUP, now_ms + self._settings.offsets_check_interval_ms)
+        self._timers.set(GroupUpkeep.CLEANUP, now_ms + self._settings.offsets_check_interval_ms)
 
     def resign(self) -> None:
         self.classic.resign()
@@ -105,11 +105,11 @@ class GroupMachine:
         timer = self._timers.pop_due(now_ms)
         if timer is None:
             return False
-        if isinstance(timer, Timer):
+        if isinstance(timer, ClassicTimer):
             self.classic.expire(timer, now_ms)
         elif isinstance(timer, ConsumerTimer):
             self._write_consumer(self.consumer.expire(timer, now_ms))
-        elif timer is Upkeep.CHORES:
+        elif timer is GroupUpkeep.CHORES:
             self._do_chores(now_ms)
         else:
             self._add_cleanups([group.group_id for group in self.classic.all()], self._rules_of, now_ms)
@@ -118,7 +118,7 @@ class GroupMachine:
             self._timers.set(timer, now_ms + self._settings.offsets_check_interval_ms)
         return True
 
-    def join(self, token: Token, request: JoinGroupRequest, joiner: Joiner, now_ms: int) -> None:
+    def join(self, token: Token, request: JoinGroupRequest, joiner: JoiningClient, now_ms: int) -> None:
         group = self.consumer.groups.get(request.group_id)
         if group is not None and group.members:
             client = Client(joiner.client_id, joiner.client_host, joiner.version)
@@ -211,7 +211,7 @@ class GroupMachine:
         if group is None:
             self.outbox.answer(token, ErrorCode.GROUP_ID_NOT_FOUND)
             return
-        is_empty = isinstance(group, Group) and group.state is State.EMPTY
+        is_empty = isinstance(group, Group) and group.state is ClassicGroupState.EMPTY
         if isinstance(group, Group) and not is_empty and not group.is_of_consumers:
             self.outbox.answer(token, ErrorCode.NON_EMPTY_GROUP)
             return
@@ -230,7 +230,9 @@ class GroupMachine:
         if classic is None and consumer is None:
             self.outbox.answer(token, ErrorCode.GROUP_ID_NOT_FOUND)
             return
-        if (classic is not None and classic.state is not State.EMPTY) or (consumer is not None and consumer.members):
+        if (classic is not None and classic.state is not ClassicGroupState.EMPTY) or (
+            consumer is not None and consumer.members
+        ):
             self.outbox.answer(token, ErrorCode.NON_EMPTY_GROUP)
             return
         self.outbox.write(self.offsets.deletion_of_group(group_id))
@@ -328,13 +330,13 @@ class GroupMachine:
         self._counts.offset_expirations += sum(isinstance(one.key, OffsetCommitKey) for one in records)
         self.outbox.write(records)
         if self._chores:
-            self._timers.set(Upkeep.CHORES, now_ms + CHORE_INTERVAL_MS)
+            self._timers.set(GroupUpkeep.CHORES, now_ms + CHORE_INTERVAL_MS)
 
     def _rules_of(self, group_id: str) -> GroupRules | None:
         group = self.classic.find(group_id)
         if group is None:
             return None
-        is_in_use = group.state is not State.EMPTY or group.pending or self.offsets.has_pending(group_id)
+        is_in_use = group.state is not ClassicGroupState.EMPTY or group.pending or self.offsets.has_pending(group_id)
         end = [] if is_in_use else [group_records.deletion(group_id)]
         return GroupRules(_expiry_of(group), end, self._topics_if_known())
 
@@ -357,9 +359,9 @@ def _expiry_of(group: Group) -> Callable[[str, CommittedOffset], int | None]:
     def since_ms(topic: str, committed: CommittedOffset) -> int | None:
         if group.protocol_type is None:
             return committed.committed_ms
-        if group.state is State.EMPTY:
+        if group.state is ClassicGroupState.EMPTY:
             return committed.committed_ms if group.state_since_ms is None else group.state_since_ms
-        if group.state is State.STABLE and group.is_of_consumers and not group.is_subscribed(topic):
+        if group.state is ClassicGroupState.STABLE and group.is_of_consumers and not group.is_subscribed(topic):
             return committed.committed_ms
         return None
 

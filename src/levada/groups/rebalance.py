@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from levada.coordination.shard import Outbox, Token
 from levada.coordination.timers import Timers
 from levada.groups.counts import GroupCounts
-from levada.groups.group import Group, InitialDelay, State
+from levada.groups.group import ClassicGroupState, Group, InitialDelay
 from levada.groups.group_records import metadata_record
 from levada.groups.member import Member
 from levada.groups.settings import GroupSettings
@@ -29,7 +29,7 @@ class TimerKind(Enum):
     SYNC = "sync"
 
 
-class Timer(NamedTuple):
+class ClassicTimer(NamedTuple):
     group_id: str
     kind: TimerKind
     member_id: str = ""
@@ -51,7 +51,7 @@ class Rebalance:
         member.is_new = True
         member.join_token = token
         group.add(member, protocol_type)
-        session = Timer(group.group_id, TimerKind.SESSION, member.member_id)
+        session = ClassicTimer(group.group_id, TimerKind.SESSION, member.member_id)
         self._timers.set(session, now_ms + NEW_MEMBER_JOIN_TIMEOUT_MS)
         self.prepare_or_go_on(group, f"{member.member_id} joined", now_ms)
 
@@ -72,7 +72,7 @@ class Rebalance:
 
     def prepare_or_go_on(self, group: Group, reason: str, now_ms: int) -> None:
         """Something changed that the next generation must know."""
-        if group.state is State.PREPARING_REBALANCE:
+        if group.state is ClassicGroupState.PREPARING_REBALANCE:
             self.complete_join_if_all_joined(group, now_ms)
         else:
             self.prepare(group, reason, now_ms)
@@ -80,25 +80,29 @@ class Rebalance:
     def prepare(self, group: Group, reason: str, now_ms: int) -> None:
         """Ask every member to join again."""
         logger.info("preparing rebalance group=%r generation=%d reason=%r", group.group_id, group.generation, reason)
-        if group.state is State.COMPLETING_REBALANCE:
+        if group.state is ClassicGroupState.COMPLETING_REBALANCE:
             for member in group.members.values():
                 member.assignment = b""
                 self._propagate(group, member, refused_sync(ErrorCode.REBALANCE_IN_PROGRESS), now_ms)
-        self._timers.cancel(Timer(group.group_id, TimerKind.SYNC))
-        is_initial = group.state is State.EMPTY
-        group.move_to(State.PREPARING_REBALANCE, now_ms)
+        self._timers.cancel(ClassicTimer(group.group_id, TimerKind.SYNC))
+        is_initial = group.state is ClassicGroupState.EMPTY
+        group.move_to(ClassicGroupState.PREPARING_REBALANCE, now_ms)
         if is_initial:
             delay_ms = self._settings.initial_rebalance_delay_ms
             group.initial_delay = InitialDelay(max(group.rebalance_timeout_ms - delay_ms, 0))
-            self._timers.set(Timer(group.group_id, TimerKind.JOIN), now_ms + delay_ms)
+            self._timers.set(ClassicTimer(group.group_id, TimerKind.JOIN), now_ms + delay_ms)
         elif group.have_all_joined():
             self._complete_join(group, now_ms)
         else:
-            self._timers.set(Timer(group.group_id, TimerKind.JOIN), now_ms + group.rebalance_timeout_ms)
+            self._timers.set(ClassicTimer(group.group_id, TimerKind.JOIN), now_ms + group.rebalance_timeout_ms)
 
     def complete_join_if_all_joined(self, group: Group, now_ms: int) -> None:
         """Go on before the time is up; the first rebalance of a group waits for members nobody knows of yet."""
-        if group.state is State.PREPARING_REBALANCE and group.initial_delay is None and group.have_all_joined():
+        if (
+            group.state is ClassicGroupState.PREPARING_REBALANCE
+            and group.initial_delay is None
+            and group.have_all_joined()
+        ):
             self._complete_join(group, now_ms)
 
     def expire_join(self, group: Group, now_ms: int) -> None:
@@ -109,10 +113,10 @@ class Rebalance:
             return
         delay_ms = min(self._settings.initial_rebalance_delay_ms, initial.remaining_ms)
         group.initial_delay = InitialDelay(initial.remaining_ms - delay_ms)
-        self._timers.set(Timer(group.group_id, TimerKind.JOIN), now_ms + delay_ms)
+        self._timers.set(ClassicTimer(group.group_id, TimerKind.JOIN), now_ms + delay_ms)
 
     def _complete_join(self, group: Group, now_ms: int) -> None:
-        join_timer = Timer(group.group_id, TimerKind.JOIN)
+        join_timer = ClassicTimer(group.group_id, TimerKind.JOIN)
         self._timers.cancel(join_timer)
         for member in list(group.members.values()):
             # A static member keeps its place until its session ends (KIP-345).
@@ -126,7 +130,7 @@ class Rebalance:
         logger.info(
             "rebalanced group=%r generation=%d members=%d", group.group_id, group.generation, len(group.members)
         )
-        if group.state is State.EMPTY:
+        if group.state is ClassicGroupState.EMPTY:
             self._outbox.write([metadata_record(group)])
             return
         for member in group.members.values():
@@ -134,11 +138,11 @@ class Rebalance:
             self.restart_session(group, member, now_ms)
             member.is_new = False
             member.must_sync = True
-        self._timers.set(Timer(group.group_id, TimerKind.SYNC), now_ms + group.rebalance_timeout_ms)
+        self._timers.set(ClassicTimer(group.group_id, TimerKind.SYNC), now_ms + group.rebalance_timeout_ms)
 
     def assign(self, group: Group, assignments: dict[str, bytes], now_ms: int) -> None:
         """The leader has spoken: every member that asked gets its part, the others when they ask."""
-        group.move_to(State.STABLE, now_ms)
+        group.move_to(ClassicGroupState.STABLE, now_ms)
         for member in group.members.values():
             member.assignment = assignments.get(member.member_id, b"")
             self._propagate(group, member, synced(group, member), now_ms)
@@ -158,7 +162,7 @@ class Rebalance:
     def note_sync(self, group: Group, member: Member) -> None:
         member.must_sync = False
         if not any(other.must_sync for other in group.members.values()):
-            self._timers.cancel(Timer(group.group_id, TimerKind.SYNC))
+            self._timers.cancel(ClassicTimer(group.group_id, TimerKind.SYNC))
 
     def expire_sync(self, group: Group, now_ms: int) -> None:
         """Members that did not ask for their assignment in time are gone."""
@@ -170,20 +174,20 @@ class Rebalance:
         # A member that waits for us cannot be late; its session starts again with the answer.
         if not member.is_waiting:
             self.remove(group, member)
-            if group.state is State.PREPARING_REBALANCE:
+            if group.state is ClassicGroupState.PREPARING_REBALANCE:
                 self.stop_waiting(group, now_ms)
             else:
                 self.prepare(group, f"{member.member_id} missed its heartbeats", now_ms)
 
     def remove(self, group: Group, member: Member) -> None:
-        self._timers.cancel(Timer(group.group_id, TimerKind.SESSION, member.member_id))
+        self._timers.cancel(ClassicTimer(group.group_id, TimerKind.SESSION, member.member_id))
         self.answer_join(member, refused_join("", ErrorCode.UNKNOWN_MEMBER_ID))
         self.answer_sync(member, refused_sync(ErrorCode.UNKNOWN_MEMBER_ID))
         group.remove(member)
 
     def stop_waiting(self, group: Group, now_ms: int) -> None:
         """Somebody who was waited for has failed; as in Kafka, this can end even a first rebalance early."""
-        if group.state is State.PREPARING_REBALANCE and group.have_all_joined():
+        if group.state is ClassicGroupState.PREPARING_REBALANCE and group.have_all_joined():
             self._complete_join(group, now_ms)
 
     def dismiss(self, group: Group, code: ErrorCode) -> None:
@@ -193,7 +197,7 @@ class Rebalance:
             self.answer_sync(member, refused_sync(code))
 
     def restart_session(self, group: Group, member: Member, now_ms: int) -> None:
-        session = Timer(group.group_id, TimerKind.SESSION, member.member_id)
+        session = ClassicTimer(group.group_id, TimerKind.SESSION, member.member_id)
         self._timers.set(session, now_ms + member.session_timeout_ms)
 
     def answer_join(self, member: Member, reply: JoinGroupResponse) -> None:

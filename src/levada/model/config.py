@@ -8,7 +8,7 @@ from enum import StrEnum
 from math import isinf
 from typing import Any
 
-from levada.model.config_ranges import Range
+from levada.model.config_ranges import ValueRange
 from levada.model.near_names import did_you_mean
 
 _BITS = {"short": 16, "int": 32, "long": 64}
@@ -49,7 +49,7 @@ class Key:
     name: str
     type: str
     default: Any
-    range: Range | None = None
+    range: ValueRange | None = None
     dynamic: Dynamic = Dynamic.READ_ONLY
     importance: Importance = Importance.MEDIUM
     internal: bool = False

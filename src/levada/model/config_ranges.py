@@ -15,7 +15,7 @@ class Fault(NamedTuple):
     """`must be ...`"""
 
 
-class Range(Protocol):
+class ValueRange(Protocol):
     def fault(self, value: Any) -> Fault | None:
         """What is wrong with a parsed value, or None."""
         ...

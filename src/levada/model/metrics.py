@@ -26,7 +26,7 @@ PERCENTILES: Final = {
 }
 
 
-class Reading(NamedTuple):
+class Sample(NamedTuple):
     """What one metric says at one moment."""
 
     family: str
@@ -175,7 +175,7 @@ class Registry:
 
     def __init__(self) -> None:
         self._metrics: dict[str, tuple[str, dict[str, str], Metric]] = {}
-        self._sources: list[Callable[[], Iterable[Reading]]] = []
+        self._sources: list[Callable[[], Iterable[Sample]]] = []
 
     def register(self, name: str, metric: Metric) -> None:
         assert name not in self._metrics, f"{name} is registered twice"
@@ -184,7 +184,7 @@ class Registry:
     def register_gauge(self, name: str, read: Callable[[], Value]) -> None:
         self.register(name, Gauge(read))
 
-    def add_source(self, source: Callable[[], Iterable[Reading]]) -> None:
+    def add_source(self, source: Callable[[], Iterable[Sample]]) -> None:
         """Metrics that come and go: `source` is called whenever somebody looks. It must not mind that they change
         while it is iterated."""
         self._sources.append(source)
@@ -203,10 +203,10 @@ class Registry:
         for _, _, metric in self._metrics.values():
             metric.tick(now_ms)
 
-    def collect(self) -> Iterator[Reading]:
+    def collect(self) -> Iterator[Sample]:
         """What every metric says. Whoever takes it in slices gets each reading as of the moment it is taken."""
         for family, tags, metric in list(self._metrics.values()):
-            yield Reading(family, tags, metric.kind, metric.attributes())
+            yield Sample(family, tags, metric.kind, metric.attributes())
         for source in self._sources:
             yield from source()
 

@@ -5,7 +5,7 @@ from typing import Protocol
 UNLIMITED = -1
 
 
-class Waiter(Protocol):
+class MemoryWaiter(Protocol):
     def on_memory(self, size: int) -> None:
         """The memory that was asked for is yours; called in the middle of another's turn."""
         ...
@@ -22,7 +22,7 @@ class RequestMemory:
     def __init__(self, limit: int = UNLIMITED) -> None:
         self.limit = limit
         self.used = 0
-        self._waiting: dict[Waiter, int] = {}
+        self._waiting: dict[MemoryWaiter, int] = {}
 
     @property
     def available(self) -> int:
@@ -34,7 +34,7 @@ class RequestMemory:
         """How many connections wait."""
         return len(self._waiting)
 
-    def take(self, size: int, waiter: Waiter) -> bool:
+    def take(self, size: int, waiter: MemoryWaiter) -> bool:
         """Whether the memory is the waiter's now; if not, it hears when its turn has come."""
         if self.available <= 0:
             # While anybody waits, nothing is available: no newcomer overtakes.
@@ -53,6 +53,6 @@ class RequestMemory:
             self.used += size
             waiter.on_memory(size)
 
-    def forget(self, waiter: Waiter) -> None:
+    def forget(self, waiter: MemoryWaiter) -> None:
         """Whoever waited has left."""
         self._waiting.pop(waiter, None)

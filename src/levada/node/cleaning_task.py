@@ -18,10 +18,10 @@ def encode(order: bytes, bytes_per_second: float) -> bytes:
 
 def clean(argument: bytes, disk: Disk) -> bytes:
     head, _, order = argument.partition(b"\n")
-    return clean_log(order, disk, Throttle(json.loads(head)["bytes_per_second"]).pause)
+    return clean_log(order, disk, ByteThrottle(json.loads(head)["bytes_per_second"]).pause)
 
 
-class Throttle:
+class ByteThrottle:
     """Lets bytes pass at a rate, counted from its beginning."""
 
     def __init__(self, bytes_per_second: float) -> None:

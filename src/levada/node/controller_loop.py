@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from levada.controller.controller import decide
-from levada.controller.decision import Context, Decision, Defaults
+from levada.controller.decision import Context, ControllerDecision, Defaults
 from levada.metadata.delta import apply
 from levada.metadata.door import Deposed, Door, Token
 from levada.metadata.image import Image
@@ -21,7 +21,7 @@ MAX_RECORDS_AT_ONCE = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ControllerReply:
     reply: Any
     offset: int
     """Up to which the log must be read to see what the reply speaks of."""
@@ -31,7 +31,7 @@ class Answer:
 class _Asked:
     request: Any
     version: int
-    answer: "asyncio.Future[Answer]"
+    answer: "asyncio.Future[ControllerReply]"
 
 
 class ControllerLoop:
@@ -51,9 +51,9 @@ class ControllerLoop:
         self.image = image
         """As it will be when all that was written counts; it may be ahead of what brokers know."""
 
-    def ask(self, request: Any, version: int) -> "asyncio.Future[Answer]":
+    def ask(self, request: Any, version: int) -> "asyncio.Future[ControllerReply]":
         """The answer, when it counts; NotController if this node is deposed before."""
-        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[ControllerReply] = asyncio.get_running_loop().create_future()
         if self._is_over:
             answer.set_exception(NotController("This is not the correct controller for this cluster."))
         else:
@@ -101,9 +101,9 @@ class ControllerLoop:
         self.image = image
         for one, reply in decided:
             if not one.answer.done():
-                one.answer.set_result(Answer(reply, image.offset))
+                one.answer.set_result(ControllerReply(reply, image.offset))
 
-    def _decide(self, image: Image, one: _Asked) -> Decision | None:
+    def _decide(self, image: Image, one: _Asked) -> ControllerDecision | None:
         context = Context(
             now_ms=self._clock.now_ms(),
             version=one.version,

@@ -7,7 +7,7 @@ from levada.model.config import ConfigError
 from levada.model.hashes import uuid_from_text, uuid_to_text
 from levada.node.settings import NodeSettings
 from levada.node.start_errors import cannot_use
-from levada.storage.identity import Identity, create_identity, load_identity, new_uuid
+from levada.storage.identity import DirectoryIdentity, create_identity, load_identity, new_uuid
 from levada.storage.log_config import LogConfig
 from levada.storage.log_directories import LogDirectories
 from levada.storage.log_directory import NO_ID, LogDirectory
@@ -25,7 +25,7 @@ class DataDirectories:
         self._entropy = entropy
         self._settings = settings
         self._locks: list[DirectoryLock] = []
-        self._identities: dict[str, Identity | None] = {}
+        self._identities: dict[str, DirectoryIdentity | None] = {}
         self._failures: dict[str, OSError] = {}
 
     def claim(self) -> None:

@@ -9,7 +9,7 @@ from levada.broker.broker import Broker
 from levada.broker.partition import Partition
 from levada.model.errors import KafkaError
 from levada.node.disk_usage import DiskUsage
-from levada.node.membership import Membership
+from levada.node.membership import ClusterMembership
 from levada.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     DirectoryToAssign,
@@ -27,7 +27,7 @@ TICK_SECONDS: Final = 1.0
 class DirectoryWatch:
     """Tells the controller where the replicas are, and which of them are out of reach."""
 
-    def __init__(self, broker: Broker, membership: Membership, usage: DiskUsage, on_fatal: OnFatal) -> None:
+    def __init__(self, broker: Broker, membership: ClusterMembership, usage: DiskUsage, on_fatal: OnFatal) -> None:
         self._broker = broker
         self._membership = membership
         self._usage = usage

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 RETRY_SECONDS = 0.1
 
 
-class Membership:
+class ClusterMembership:
     """Also the broker's way to the controller, which for now is always in this process."""
 
     def __init__(

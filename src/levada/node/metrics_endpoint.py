@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, cast
 from urllib.parse import parse_qs
 
 from levada.model.config import ConfigError
-from levada.model.metrics import Reading, Registry, matches
+from levada.model.metrics import Registry, Sample, matches
 from levada.world.net import Listener, Net
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ END_OF_HEADERS: Final = b"\r\n\r\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpResponse:
     status: HTTPStatus
     body: bytes
     content_type: str = PLAIN
@@ -64,22 +64,22 @@ class MetricsEndpoint:
         for connection in list(self._connections):
             connection.abort()
 
-    async def _answer(self, target: str) -> Answer:
+    async def _answer(self, target: str) -> HttpResponse:
         path, _, query = target.partition("?")
         if path == "/metrics":
             prometheus = _prometheus()
             body: bytes = await prometheus.render(await self._collect())
-            return Answer(HTTPStatus.OK, body, prometheus.CONTENT_TYPE)
+            return HttpResponse(HTTPStatus.OK, body, prometheus.CONTENT_TYPE)
         if path == "/jmx":
             body = await self._beans(parse_qs(query).get("pattern", []))
-            return Answer(HTTPStatus.OK, body, "application/json")
+            return HttpResponse(HTTPStatus.OK, body, "application/json")
         if path == "/health":
-            return Answer(HTTPStatus.OK, b"healthy\n")
+            return HttpResponse(HTTPStatus.OK, b"healthy\n")
         if path == "/ready":
             if self._is_ready():
-                return Answer(HTTPStatus.OK, b"ready\n")
-            return Answer(HTTPStatus.SERVICE_UNAVAILABLE, b"not ready\n")
-        return Answer(HTTPStatus.NOT_FOUND, b"try /metrics, /jmx, /health or /ready\n")
+                return HttpResponse(HTTPStatus.OK, b"ready\n")
+            return HttpResponse(HTTPStatus.SERVICE_UNAVAILABLE, b"not ready\n")
+        return HttpResponse(HTTPStatus.NOT_FOUND, b"try /metrics, /jmx, /health or /ready\n")
 
     async def _beans(self, patterns: list[str]) -> bytes:
         """The attributes of each MBean that fits one of the patterns; of all where there is none."""
@@ -91,7 +91,7 @@ class MetricsEndpoint:
         }
         return json.dumps(wanted).encode()
 
-    async def _collect(self) -> list[Reading]:
+    async def _collect(self) -> list[Sample]:
         readings = []
         for reading in self._registry.collect():
             readings.append(reading)
@@ -112,7 +112,7 @@ def _prometheus() -> "ModuleType":
     return prometheus
 
 
-Respond: TypeAlias = Callable[[str], Awaitable[Answer]]
+Respond: TypeAlias = Callable[[str], Awaitable[HttpResponse]]
 
 
 class HttpConnection(asyncio.BufferedProtocol):
@@ -150,9 +150,9 @@ class HttpConnection(asyncio.BufferedProtocol):
         if end >= 0:
             self._handle(bytes(self._buffer[:end]))
         elif self._received == len(self._buffer):
-            self._send(Answer(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, b"the request is too large\n"))
+            self._send(HttpResponse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, b"the request is too large\n"))
         elif not self._buffer[:1].isalpha():
-            self._send(Answer(HTTPStatus.BAD_REQUEST, b"this port speaks HTTP\n"))
+            self._send(HttpResponse(HTTPStatus.BAD_REQUEST, b"this port speaks HTTP\n"))
 
     def abort(self) -> None:
         self._transport.abort()
@@ -161,9 +161,9 @@ class HttpConnection(asyncio.BufferedProtocol):
         method, _, rest = request.partition(b"\r\n")[0].partition(b" ")
         target, _, version = rest.partition(b" ")
         if not version.startswith(b"HTTP/1.") or not target.isascii():
-            self._send(Answer(HTTPStatus.BAD_REQUEST, b"this port speaks HTTP\n"))
+            self._send(HttpResponse(HTTPStatus.BAD_REQUEST, b"this port speaks HTTP\n"))
         elif method != b"GET":
-            self._send(Answer(HTTPStatus.METHOD_NOT_ALLOWED, b"only GET is served\n"))
+            self._send(HttpResponse(HTTPStatus.METHOD_NOT_ALLOWED, b"only GET is served\n"))
         else:
             self._transport.pause_reading()
             self._end_after(ANSWER_SECONDS)
@@ -174,10 +174,10 @@ class HttpConnection(asyncio.BufferedProtocol):
             answer = await self._respond(target)
         except Exception:
             logger.exception("failed to answer target=%r", target)
-            answer = Answer(HTTPStatus.INTERNAL_SERVER_ERROR, b"see the node's log\n")
+            answer = HttpResponse(HTTPStatus.INTERNAL_SERVER_ERROR, b"see the node's log\n")
         self._send(answer)
 
-    def _send(self, answer: Answer) -> None:
+    def _send(self, answer: HttpResponse) -> None:
         head = (
             f"HTTP/1.1 {answer.status.value} {answer.status.phrase}\r\n"
             f"Content-Type: {answer.content_type}\r\n"

@@ -42,7 +42,7 @@ Key = tuple[str, int]
 
 
 @dataclass(slots=True, eq=False)
-class Move:
+class DirectoryMove:
     partition: Partition
     source: LogDirectory
     target: LogDirectory
@@ -62,7 +62,7 @@ class Moves:
         self._world = world
         self._broker = broker
         self._cleaning = cleaning
-        self._moves: dict[Key, Move] = {}
+        self._moves: dict[Key, DirectoryMove] = {}
         self._tasks: dict[Key, asyncio.Task[None]] = {}
         # As many at a time as there are disks to keep busy, which is Kafka's default too.
         threads = broker.config["num.replica.alter.log.dirs.threads"]
@@ -88,7 +88,7 @@ class Moves:
             return
         path = target.future_path(*key, self._world.entropy.random_bytes(16).hex())
         self._world.disk.make_directories(path)
-        self._moves[key] = Move(partition, source, target, path)
+        self._moves[key] = DirectoryMove(partition, source, target, path)
         if key not in self._tasks:
             self._tasks[key] = start(f"move of {partition.name}", self._follow(key))
 
@@ -111,7 +111,7 @@ class Moves:
             del self._tasks[key]
             self._cleaning.resume(key)
 
-    async def _carry_out(self, move: Move) -> None:
+    async def _carry_out(self, move: DirectoryMove) -> None:
         logger.info("moving log=%s-%d from=%s to=%s", *move.key, move.source.directory, move.target.directory)
         try:
             if await self._copy(move):
@@ -129,12 +129,12 @@ class Moves:
         with suppress(OSError):
             await self._world.async_disk.remove_tree(move.path)
 
-    def _is_wanted(self, move: Move) -> bool:
+    def _is_wanted(self, move: DirectoryMove) -> bool:
         if move.partition.is_removed or move.source.is_offline or move.target.is_offline:
             return False
         return self._moves.get(move.key) is move
 
-    async def _copy(self, move: Move) -> bool:
+    async def _copy(self, move: DirectoryMove) -> bool:
         """Whether all is copied but a little."""
         log = move.partition.log
         has_id = False
@@ -160,7 +160,7 @@ class Moves:
             move.size += sum(one.size for one in segments)
         return False
 
-    async def _copy_files(self, move: Move, names: list[str]) -> bool:
+    async def _copy_files(self, move: DirectoryMove, names: list[str]) -> bool:
         """False if it was given up, for it is not wanted any more or at another rate."""
         # Nothing at all would be a rate that no copy ever ends with.
         rate = max(self._broker.config[RATE], 1)
@@ -176,7 +176,7 @@ class Moves:
             task.cancel()
             await asyncio.wait([task])
 
-    async def _take_over(self, move: Move) -> None:
+    async def _take_over(self, move: DirectoryMove) -> None:
         """The one step that counts is the renaming of the copy, and nobody can append between its end and that."""
         world, partition, target, source = self._world, move.partition, move.target, move.source
         key, log = move.key, partition.log

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
-from levada.node.cleaning_task import Throttle
+from levada.node.cleaning_task import ByteThrottle
 from levada.storage.copying import copy_files
 from levada.world.disk import Disk
 
@@ -27,7 +27,7 @@ def encode_order(source: str, target: str, names: Sequence[str], bytes_per_secon
 def copy(argument: bytes, disk: Disk) -> bytes:
     """In the worker: nothing, or why it could not be done."""
     order = json.loads(argument)
-    throttle = Throttle(order["bytes_per_second"])
+    throttle = ByteThrottle(order["bytes_per_second"])
     try:
         copy_files(disk, order["source"], order["target"], order["names"], throttle.pause)
     except FileNotFoundError as error:

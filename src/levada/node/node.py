@@ -17,12 +17,12 @@ from levada.broker.handlers import HANDLERS
 from levada.broker.markers import MarkerSender
 from levada.broker.metrics import BrokerMetrics
 from levada.broker.route import routes_of
-from levada.broker.settings import Identity, group_settings, transaction_settings
+from levada.broker.settings import BrokerIdentity, group_settings, transaction_settings
 from levada.broker.transaction_coordinator import TransactionCoordinator
 from levada.controller.adoption import AdoptRequest, SkipProducerIdsRequest
 from levada.controller.decision import Defaults
 from levada.doors.local import LocalDoor
-from levada.groups import Cluster, GroupCounts, GroupMachine
+from levada.groups import GroupCluster, GroupCounts, GroupMachine
 from levada.metadata.door import DoorError
 from levada.metadata.image import GROUP, Image
 from levada.model.config import ConfigError
@@ -50,7 +50,7 @@ from levada.node.directories import (
 from levada.node.directory_watch import DirectoryWatch
 from levada.node.disk_usage import DiskUsage
 from levada.node.limits import connection_limits, files_kept_open, open_files_warning
-from levada.node.membership import Membership
+from levada.node.membership import ClusterMembership
 from levada.node.metadata_tail import MetadataTail
 from levada.node.metrics_endpoint import MetricsEndpoint
 from levada.node.moving import Moves
@@ -94,7 +94,7 @@ class Node:
         self._directories = DataDirectories(world.disk, world.entropy, settings)
         self.on_fatal: Callable[[str], None] = lambda _: None
         """Called when this node cannot go on, with the reason; whoever runs it should stop it."""
-        self._membership: Membership | None = None
+        self._membership: ClusterMembership | None = None
         self.broker: Broker | None = None
         self.metrics = Registry()
         """All that those who watch this node can see; what runs it may add to them."""
@@ -200,18 +200,18 @@ class Node:
             given=settings.config.given,
         )
         snapshot_bytes = config["metadata.log.max.record.bytes.between.snapshots"]
-        self._membership = Membership(self._world, door, tail, defaults, snapshot_bytes, self._fail)
+        self._membership = ClusterMembership(self._world, door, tail, defaults, snapshot_bytes, self._fail)
         await self._membership.join()
         return door, tail
 
-    async def _identity(self, door: LocalDoor) -> Identity:
+    async def _identity(self, door: LocalDoor) -> BrokerIdentity:
         """Who this node is; its directories must belong to the coordinator's cluster."""
         settings = self._settings
         cluster_id = await door.cluster_id(self._directories.likely_cluster_id)
         self._directories.identify(cluster_id)
-        return Identity(settings.node_id, cluster_id, settings.advertised_host, settings.advertised_port)
+        return BrokerIdentity(settings.node_id, cluster_id, settings.advertised_host, settings.advertised_port)
 
-    async def _serve_from(self, tail: MetadataTail, identity: Identity) -> Broker:
+    async def _serve_from(self, tail: MetadataTail, identity: BrokerIdentity) -> Broker:
         """Open the logs that the metadata gives this node, and bind the port they will be served on."""
         membership, world = self._membership, self._world
         assert membership is not None
@@ -323,7 +323,7 @@ class Node:
     def _group_coordinator(self) -> GroupCoordinator:
         world, config = self._world, self._config
         counts = GroupCounts()
-        cluster = Cluster(self._image, lambda group_id: self._image().config_of(GROUP, group_id))
+        cluster = GroupCluster(self._image, lambda group_id: self._image().config_of(GROUP, group_id))
         coordinator = GroupCoordinator(
             lambda: GroupMachine(self._group_settings, cluster, world.entropy.random_bytes, counts),
             world.clock,

@@ -5,7 +5,7 @@ import logging
 from dataclasses import dataclass, replace
 
 from levada.broker.broker import Broker
-from levada.broker.replicas import Place, report_cuts
+from levada.broker.replicas import LogPlace, report_cuts
 from levada.metadata.image import Image, TopicState
 from levada.model.config import ConfigError
 from levada.model.hashes import uuid_to_text
@@ -54,7 +54,7 @@ async def open_replicas(world: World, broker: Broker, found: list[Found], image:
         if node_id in partition.replicas
     }
     here = _settle(world, broker, found, wanted)
-    places = {key: Place(directory, directory.state_of(*key)) for key, directory in here.items()}
+    places = {key: LogPlace(directory, directory.state_of(*key)) for key, directory in here.items()}
     doubtful = [directory.unflushed(*key) for key, directory in here.items() if not directory.was_clean]
     recovery = Recovery(sum(one.size for one in doubtful), world.clock.monotonic_ms())
     large = [one for one in doubtful if one.size >= WORTH_A_WORKER_BYTES]
@@ -66,7 +66,7 @@ async def open_replicas(world: World, broker: Broker, found: list[Found], image:
     def advance(size: int) -> None:
         recovery.advance(size, world.clock.monotonic_ms())
 
-    by_topic: dict[str, dict[int, Place]] = {}
+    by_topic: dict[str, dict[int, LogPlace]] = {}
     for key, topic in wanted.items():
         place = places.get(key) or _place_for_missing(world.disk, broker, topic, key[1])
         if place is not None:
@@ -75,7 +75,7 @@ async def open_replicas(world: World, broker: Broker, found: list[Found], image:
         broker.replicas.open_existing(image.topics[name], own, advance)
 
 
-def _place_for_missing(disk: Disk, broker: Broker, topic: TopicState, index: int) -> Place | None:
+def _place_for_missing(disk: Disk, broker: Broker, topic: TopicState, index: int) -> LogPlace | None:
     """Where to make a log that no directory has: nowhere, if one that is not here may have it."""
     logs, partition = broker.logs, topic.partitions[index]
     if any(disk.exists(place.path(topic.name, index)) for place in logs.online):
@@ -85,14 +85,14 @@ def _place_for_missing(disk: Disk, broker: Broker, topic: TopicState, index: int
     directory_id = partition.directory_of(broker.identity.node_id)
     home = None if directory_id is None else logs.with_id(directory_id)
     if home is not None and not home.is_offline:
-        return Place(home, LogState())
+        return LogPlace(home, LogState())
     is_elsewhere = directory_id is not None and len(partition.replicas) == 1
     if is_elsewhere or logs.offline:
         where = "unknown" if directory_id is None else uuid_to_text(directory_id)
         logger.error("offline log=%s-%d, which is in the directory with id %s", topic.name, index, where)
         broker.replicas.keep_offline(topic, index)
         return None
-    return Place(logs.for_new_log(), LogState())
+    return LogPlace(logs.for_new_log(), LogState())
 
 
 def _settle(
@@ -122,12 +122,12 @@ async def _recover_in_workers(
     world: World,
     broker: Broker,
     large: list[Unflushed],
-    places: dict[tuple[str, int], Place],
+    places: dict[tuple[str, int], LogPlace],
     recovery: Recovery,
     workers: int,
-) -> dict[tuple[str, int], Place]:
+) -> dict[tuple[str, int], LogPlace]:
     """Let workers recover the logs that take long; small ones are quicker done than a process is started."""
-    recovered: dict[tuple[str, int], Place] = {}
+    recovered: dict[tuple[str, int], LogPlace] = {}
     slots = asyncio.Semaphore(workers)
 
     async def recover(one: Unflushed) -> None:
@@ -141,7 +141,7 @@ async def _recover_in_workers(
                 # This process does it again when it opens the log, and then says what is wrong.
                 logger.warning("worker failed log=%s-%d reason=%r", one.topic, one.partition, str(error))
                 return
-        recovered[one.topic, one.partition] = Place(directory, replace(state, was_clean=True))
+        recovered[one.topic, one.partition] = LogPlace(directory, replace(state, was_clean=True))
         recovery.advance(one.size, world.clock.monotonic_ms())
 
     await asyncio.gather(*[recover(one) for one in large])

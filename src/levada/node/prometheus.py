@@ -9,7 +9,7 @@ from typing import Final
 from prometheus_client import Metric, generate_latest
 from prometheus_client.registry import Collector
 
-from levada.model.metrics import PERCENTILES, Reading, Value
+from levada.model.metrics import PERCENTILES, Sample, Value
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 SLICE: Final = 20
@@ -24,8 +24,8 @@ _GAUGES: Final = {
 }
 
 
-async def render(readings: Iterable[Reading]) -> bytes:
-    families: dict[str, list[Reading]] = {}
+async def render(readings: Iterable[Sample]) -> bytes:
+    families: dict[str, list[Sample]] = {}
     for reading in readings:
         families.setdefault(reading.family, []).append(reading)
     pages: dict[str, list[bytes]] = {}
@@ -41,7 +41,7 @@ async def render(readings: Iterable[Reading]) -> bytes:
     return b"".join(chain.from_iterable(pages.values()))
 
 
-def metrics_of(family: str, readings: Sequence[Reading]) -> Iterable[Metric]:
+def metrics_of(family: str, readings: Sequence[Sample]) -> Iterable[Metric]:
     """Readings that differ only in their tags, as Prometheus's metrics."""
     base = _legal(re.sub("[:,](type|name)=", "_", family))
     metrics: dict[str, Metric] = {}
@@ -66,7 +66,7 @@ def metrics_of(family: str, readings: Sequence[Reading]) -> Iterable[Metric]:
     return metrics.values()
 
 
-def _gauges(base: str, reading: Reading) -> dict[str, Value]:
+def _gauges(base: str, reading: Sample) -> dict[str, Value]:
     if reading.kind == "gauge":
         return {base: reading.attributes["Value"]}
     if reading.kind == "attributes":
@@ -76,7 +76,7 @@ def _gauges(base: str, reading: Reading) -> dict[str, Value]:
     }
 
 
-def _add_summary(summary: Metric, labels: dict[str, str], reading: Reading) -> None:
+def _add_summary(summary: Metric, labels: dict[str, str], reading: Sample) -> None:
     name, shown = summary.name, reading.attributes
     for percentile, share in PERCENTILES.items():
         summary.add_sample(name, {**labels, "quantile": str(share)}, float(shown[percentile]))

@@ -9,7 +9,7 @@ from levada.model.buffers import Buffer
 from levada.protocol import runtime
 from levada.protocol.declare import Message, Struct
 from levada.protocol.schema import FIXED, SIZES, FieldSpec, fields_of
-from levada.protocol.source import Source
+from levada.protocol.source import GeneratedSource
 
 Decoder = Callable[[Buffer, int, int], tuple[Any, int]]
 """(data, position, end) -> (message, position after it)."""
@@ -84,7 +84,7 @@ class _Compiler:
             "refuse_tag_size": runtime.refuse_tag_size,
         }
         self._pending: list[tuple[str, str, int]] = []
-        self._source = Source(self._scope)
+        self._source = GeneratedSource(self._scope)
 
     def compile(self) -> Any:
         with self._source.block(f"def decode(data, pos, end{self._counter}):"):
@@ -292,7 +292,7 @@ class _Compiler:
     def _tags_function(self, cls: type[Struct]) -> str:
         """A function for the rare struct that has tags; compiled apart so that the main path stays short."""
         outer, pending = self._source, self._pending
-        self._source, self._pending = Source(self._scope), []
+        self._source, self._pending = GeneratedSource(self._scope), []
         name = self._source.name("tags")
         emit = self._source.line
         with self._source.block(f"def {name}(m, data, pos, end, count{self._counter}):"):

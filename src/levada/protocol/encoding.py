@@ -7,7 +7,7 @@ from typing import Any
 from levada.protocol import runtime
 from levada.protocol.declare import Message, Struct
 from levada.protocol.schema import FIXED, FieldSpec, fields_of
-from levada.protocol.source import Source
+from levada.protocol.source import GeneratedSource
 
 NULL_COUNT = b"\xff\xff\xff\xff"
 
@@ -45,7 +45,7 @@ class _Compiler:
             "write_tags": runtime.write_tags,
         }
         self._pending: list[tuple[str, str]] = []
-        self._source = Source(self._scope)
+        self._source = GeneratedSource(self._scope)
 
     def compile(self) -> Any:
         with self._source.block("def encode(m, write):"):
@@ -248,7 +248,7 @@ class _Compiler:
         """A function for the rare struct that has tags; compiled apart so that the main path stays short."""
         outer, pending = self._source, self._pending
         is_sliced, self._is_sliced = self._is_sliced, False
-        self._source, self._pending = Source(self._scope), []
+        self._source, self._pending = GeneratedSource(self._scope), []
         name = self._source.name("tags")
         emit = self._source.line
         with self._source.block(f"def {name}(m, write_frame):"):

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 
-class Source:
+class GeneratedSource:
     """Lines of one generated function."""
 
     def __init__(self, scope: dict[str, Any]) -> None:

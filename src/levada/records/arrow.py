@@ -10,7 +10,7 @@ from levada.model.buffers import Buffer
 from levada.records.batch import BatchView
 from levada.records.compression import MAX_DECOMPRESSED_BYTES
 from levada.records.kernel import data_of_runs, decode_columns, ends_of_runs, skip_below
-from levada.records.record import CREATE_TIME, LOG_APPEND_TIME, BinaryColumn, Columns, Part
+from levada.records.record import CREATE_TIME, LOG_APPEND_TIME, BinaryColumn, Columns, RecordSection
 
 HEADER_TYPE = pa.struct([pa.field("key", pa.utf8(), nullable=False), pa.field("value", pa.binary())])
 
@@ -54,7 +54,7 @@ def decode_arrow(batches: Iterable[BatchView], max_size: int = MAX_DECOMPRESSED_
 
     max_size bounds what all of them together may take after decompression.
     """
-    parts: list[Part] = []
+    parts: list[RecordSection] = []
     for batch in batches:
         if batch.is_control:
             continue
@@ -70,7 +70,7 @@ def decode_arrow_partitions(
 
     max_size bounds what all of them together may take after decompression.
     """
-    parts: list[Part] = []
+    parts: list[RecordSection] = []
     origins: list[tuple[int, str, int]] = []
     for topic, partition, first_offset, batches in partitions:
         rows = 0
@@ -97,17 +97,17 @@ def decode_arrow_partitions(
     return pa.RecordBatch.from_arrays(arrays, schema=CONSUMER_SCHEMA)
 
 
-def _part(batch: BatchView, max_size: int) -> Part:
+def _part(batch: BatchView, max_size: int) -> RecordSection:
     body = batch.uncompressed_body(max_size)
-    return Part(body, batch.record_count, batch.base_offset, batch.base_timestamp, batch.log_append_timestamp)
+    return RecordSection(body, batch.record_count, batch.base_offset, batch.base_timestamp, batch.log_append_timestamp)
 
 
-def _from_offset(part: Part, first_offset: int) -> Part:
+def _from_offset(part: RecordSection, first_offset: int) -> RecordSection:
     skipped, size = skip_below(part.body, part.record_count, first_offset - part.base_offset)
     return part._replace(body=memoryview(part.body)[size:], record_count=part.record_count - skipped)
 
 
-def _timestamp_type(part: Part) -> int:
+def _timestamp_type(part: RecordSection) -> int:
     return CREATE_TIME if part.log_append_timestamp is None else LOG_APPEND_TIME
 
 

@@ -22,9 +22,9 @@ from levada.records.record import (
     ConsumerRecord,
     Header,
     HeaderInput,
-    Part,
     Record,
     RecordInput,
+    RecordSection,
     Scan,
 )
 from levada.records.varint import (
@@ -248,7 +248,7 @@ def skip_below(body: Buffer, count: int, offset_delta: int) -> tuple[int, int]:
     return skipped, at
 
 
-def decode_columns(parts: Sequence[Part], allocate: Callable[[int], Buffer] = bytearray) -> Columns:
+def decode_columns(parts: Sequence[RecordSection], allocate: Callable[[int], Buffer] = bytearray) -> Columns:
     """The records of several uncompressed sections as one set of Arrow buffers; here `allocate` has no part in it."""
     if sum(len(part[0]) for part in parts) > _MAX_INT32:
         raise ValueError("more than 2 GiB of records do not fit one set of columns")

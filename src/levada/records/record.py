@@ -81,7 +81,7 @@ class Sifted(NamedTuple):
     """1 for each record that stays, 0 for each that goes."""
 
 
-class Part(NamedTuple):
+class RecordSection(NamedTuple):
     """One uncompressed record section and the header fields its records are relative to."""
 
     body: Buffer

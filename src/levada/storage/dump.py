@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from levada.records import RecordsError
 from levada.storage.dump_batches import Window
 from levada.storage.dump_index import (
-    OffsetIndex,
+    DumpedOffsetIndex,
     TimeIndexFaults,
     check_time_index,
     offset_index_lines,
@@ -118,7 +118,7 @@ class Dump:
             self._index_mismatches.setdefault(self._absolute(path), {})[indexed] = found
 
         with closing(self._disk.open(self._beside(path, "log"))) as log:
-            index = OffsetIndex(self._bytes(path), base_offset)
+            index = DumpedOffsetIndex(self._bytes(path), base_offset)
             if not index.entry_count:
                 yield f"{path} is empty."
             elif self._options.sanity_check_only:
@@ -131,7 +131,7 @@ class Dump:
     def _time_index(self, path: str) -> Iterator[str]:
         base_offset = _base_offset(path)
         with closing(self._disk.open(self._beside(path, "log"))) as log:
-            index = OffsetIndex(self._bytes(self._beside(path, "index")), base_offset)
+            index = DumpedOffsetIndex(self._bytes(self._beside(path, "index")), base_offset)
             data = self._bytes(path)
             if self._options.sanity_check_only:
                 check_time_index(data, base_offset, self._absolute(path))

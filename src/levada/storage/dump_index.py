@@ -20,7 +20,7 @@ _NO_TIMESTAMP = -1
 _MAX_SEQUENCE = (1 << 31) - 1
 
 
-class OffsetIndex:
+class DumpedOffsetIndex:
     """An .index as read, zero-filled tail included."""
 
     def __init__(self, data: bytes, base_offset: int) -> None:
@@ -62,7 +62,7 @@ class OffsetIndex:
 
 
 def offset_index_lines(
-    index: OffsetIndex, log: Window, max_message_size: int, mismatch: Callable[[int, int], None]
+    index: DumpedOffsetIndex, log: Window, max_message_size: int, mismatch: Callable[[int, int], None]
 ) -> Iterator[str]:
     """The entries; `mismatch` is told of those whose offset is not the last one of the batch they point at."""
     for offset, position in index.entries():
@@ -84,7 +84,7 @@ class TimeIndexFaults:
 
 
 def time_index_lines(
-    data: bytes, base_offset: int, index: OffsetIndex, log: Window, faults: TimeIndexFaults
+    data: bytes, base_offset: int, index: DumpedOffsetIndex, log: Window, faults: TimeIndexFaults
 ) -> Iterator[str]:
     """The entries of a .timeindex, each compared with the batch that its offset names."""
     previous = _NO_TIMESTAMP

@@ -13,20 +13,22 @@ FILE_NAME = "meta.properties"
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class DirectoryIdentity:
     cluster_id: str
     node_id: int
     directory_id: str
 
 
-def load_identity(disk: Disk, directory: str, node_id: int) -> Identity | None:
+def load_identity(disk: Disk, directory: str, node_id: int) -> DirectoryIdentity | None:
     """The directory's identity, if it has one; ConfigError when it is another node's."""
     text = read_text(disk, directory, FILE_NAME)
     if text is None:
         return None
     properties = parse_properties(text)
     try:
-        found = Identity(properties["cluster.id"], int(properties["node.id"]), properties.get("directory.id", ""))
+        found = DirectoryIdentity(
+            properties["cluster.id"], int(properties["node.id"]), properties.get("directory.id", "")
+        )
     except (KeyError, ValueError):
         raise ConfigError(f"{directory}/{FILE_NAME} is damaged; restore it or use another data directory") from None
     if found.node_id != node_id:
@@ -36,8 +38,8 @@ def load_identity(disk: Disk, directory: str, node_id: int) -> Identity | None:
     return found
 
 
-def create_identity(disk: Disk, directory: str, node_id: int, cluster_id: str, entropy: Entropy) -> Identity:
-    identity = Identity(cluster_id, node_id, uuid_to_text(new_uuid(entropy)))
+def create_identity(disk: Disk, directory: str, node_id: int, cluster_id: str, entropy: Entropy) -> DirectoryIdentity:
+    identity = DirectoryIdentity(cluster_id, node_id, uuid_to_text(new_uuid(entropy)))
     write_atomically(disk, directory, FILE_NAME, _as_text(identity))
     return identity
 
@@ -52,7 +54,7 @@ def new_uuid(entropy: Entropy) -> bytes:
             return bytes(raw)
 
 
-def _as_text(identity: Identity) -> str:
+def _as_text(identity: DirectoryIdentity) -> str:
     return (
         "#\n"
         "version=1\n"

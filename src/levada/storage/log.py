@@ -18,7 +18,7 @@ from levada.storage.open_files import OpenFiles
 from levada.storage.outcomes import Appended, FlushDue, MarkersAppended, PlainBatch
 from levada.storage.producer_snapshots import ProducerSnapshots
 from levada.storage.producers import NO_PRODUCER, Origin, Producers, TransactionEnd
-from levada.storage.reading import READ_ERRORS, Reading
+from levada.storage.reading import READ_ERRORS, ReadGuard
 from levada.storage.replay import end_marker, note_producer, replay_producers
 from levada.storage.segment import DELETED, Segment
 from levada.storage.sequence_lookup import check_sequences
@@ -58,7 +58,7 @@ class Log:
         self.active = segments[-1]
         self._base_offsets = [segment.base_offset for segment in segments]
         self._failure: str | None = None
-        self._reading = Reading(directory)
+        self._reading = ReadGuard(directory)
         self._snapshots = snapshots
         self.epochs = epochs
         self.producers = Producers()

@@ -52,7 +52,7 @@ class AppendedBatch:
 
 
 @dataclass(slots=True)
-class Producer:
+class ProducerState:
     epoch: int
     batches: deque[AppendedBatch] = field(default_factory=lambda: deque(maxlen=REMEMBERED_BATCHES))
     coordinator_epoch: int = NO_COORDINATOR_EPOCH
@@ -108,7 +108,7 @@ class Producers:
     __slots__ = ("_open", "_producers", "_unreplicated", "end_offset", "markers")
 
     def __init__(self) -> None:
-        self._producers: dict[int, Producer] = {}
+        self._producers: dict[int, ProducerState] = {}
         self._open: dict[int, int] = {}
         """First offset of each open transaction, to its producer."""
         self._unreplicated: dict[int, int] = {}
@@ -136,7 +136,7 @@ class Producers:
             return None
         return min((*self._open, *self._unreplicated))
 
-    def get(self, producer_id: int) -> Producer | None:
+    def get(self, producer_id: int) -> ProducerState | None:
         return self._producers.get(producer_id)
 
     def ends_of(self, producer_id: int) -> int:
@@ -185,7 +185,7 @@ class Producers:
                 f"Epoch of producer {producer_id} is {epoch}, which is smaller than the last seen epoch {known.epoch}"
             )
 
-    def _check_sequence(self, producer_id: int, known: Producer, epoch: int, first: int, last: int) -> None:
+    def _check_sequence(self, producer_id: int, known: ProducerState, epoch: int, first: int, last: int) -> None:
         if epoch != known.epoch:
             if first != 0:
                 raise OutOfOrderSequenceNumber(
@@ -249,11 +249,11 @@ class Producers:
             return None
         return CompletedTransaction(producer_id, start, offset, is_aborted=not marker.is_commit)
 
-    def _begun(self, producer_id: int, epoch: int) -> Producer:
+    def _begun(self, producer_id: int, epoch: int) -> ProducerState:
         """The producer, in this epoch from now on."""
         producer = self._producers.get(producer_id)
         if producer is None:
-            producer = self._producers[producer_id] = Producer(epoch)
+            producer = self._producers[producer_id] = ProducerState(epoch)
         elif producer.epoch != epoch:
             producer.epoch = epoch
             producer.batches.clear()
@@ -319,7 +319,7 @@ def next_sequence(sequence: int) -> int:
     return 0 if sequence == _MAX_SEQUENCE else sequence + 1
 
 
-def java_order(producer_ids: dict[int, Producer]) -> list[int]:
+def java_order(producer_ids: dict[int, ProducerState]) -> list[int]:
     """The order of a java.util.HashMap with these Long keys: by bucket, then by insertion."""
     capacity = 16
     while len(producer_ids) > capacity * 3 // 4:
@@ -337,7 +337,7 @@ def _is_older(sequence: int, other: int) -> bool:
     return 0 < (other - sequence) & _MAX_SEQUENCE < 1 << 30
 
 
-def _as_entry(producer_id: int, producer: Producer) -> ProducerEntry:
+def _as_entry(producer_id: int, producer: ProducerState) -> ProducerEntry:
     last = producer.batches[-1] if producer.batches else AppendedBatch(NO_SEQUENCE, -1, 0, -1)
     return ProducerEntry(
         producer_id=producer_id,
@@ -351,8 +351,10 @@ def _as_entry(producer_id: int, producer: Producer) -> ProducerEntry:
     )
 
 
-def _as_producer(entry: ProducerEntry) -> Producer:
-    producer = Producer(entry.epoch, coordinator_epoch=entry.coordinator_epoch, last_timestamp_ms=entry.timestamp_ms)
+def _as_producer(entry: ProducerEntry) -> ProducerState:
+    producer = ProducerState(
+        entry.epoch, coordinator_epoch=entry.coordinator_epoch, last_timestamp_ms=entry.timestamp_ms
+    )
     producer.is_from_snapshot = True
     if entry.last_offset >= 0:
         batch = AppendedBatch(entry.last_sequence, entry.last_offset, entry.offset_delta, entry.timestamp_ms)

@@ -8,7 +8,7 @@ READ_ERRORS = (OSError, RecordsError, CorruptFile)
 """What a disk or damaged bytes raise while a log is read."""
 
 
-class Reading:
+class ReadGuard:
     """Whatever a disk or damaged bytes raise while a log is read is its KafkaStorageError."""
 
     __slots__ = ("_directory",)

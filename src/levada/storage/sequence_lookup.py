@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from levada.model.errors import OutOfOrderSequenceNumber
 from levada.records import BatchView
 from levada.storage.producers import REMEMBERED_BATCHES, AppendedBatch, Producers, next_sequence
-from levada.storage.reading import Reading
+from levada.storage.reading import ReadGuard
 from levada.storage.segment import Segment
 
 MAX_BYTES = 32 << 20
@@ -17,7 +17,7 @@ MAX_BYTES = 32 << 20
 
 
 def check_sequences(
-    batch: BatchView, producers: Producers, segments: Sequence[Segment], reading: Reading
+    batch: BatchView, producers: Producers, segments: Sequence[Segment], reading: ReadGuard
 ) -> AppendedBatch | None:
     """The batch that this one repeats, None if it may be appended; an error if neither is so."""
     sequences = (batch.producer_id, batch.producer_epoch, batch.base_sequence, batch.last_sequence)

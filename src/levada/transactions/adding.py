@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from levada.model.errors import ErrorCode
 from levada.transactions.settings import EPOCH_BUMP_VERSION
-from levada.transactions.states import DECIDED, IDLE, State
+from levada.transactions.states import DECIDED, IDLE, TransactionState
 from levada.transactions.transaction import CLASSIC_VERSION, TopicPartition, Transaction
 
 KNOWS_FENCED = 2
@@ -30,9 +30,9 @@ def add(
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     if known.producer_epoch != producer_epoch:
         return ErrorCode.PRODUCER_FENCED if version >= KNOWS_FENCED else ErrorCode.INVALID_PRODUCER_EPOCH
-    if known.state is State.ONGOING and known.partitions.issuperset(partitions):
+    if known.state is TransactionState.ONGOING and known.partitions.issuperset(partitions):
         return ErrorCode.NONE
-    if known.state is not State.ONGOING and known.state not in IDLE:
+    if known.state is not TransactionState.ONGOING and known.state not in IDLE:
         return ErrorCode.UNKNOWN_SERVER_ERROR
     client_version = EPOCH_BUMP_VERSION if version >= FROM_BROKERS else CLASSIC_VERSION
     return known.grown(partitions, client_version, now_ms)

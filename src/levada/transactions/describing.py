@@ -6,7 +6,7 @@ from levada.model.errors import ErrorCode
 from levada.model.regexes import InvalidRegex, compiled
 from levada.protocol.messages import describe_transactions, list_transactions
 from levada.protocol.messages.list_transactions import ListTransactionsResponse
-from levada.transactions.states import BY_TITLE, State
+from levada.transactions.states import BY_TITLE, TransactionState
 from levada.transactions.transaction import Transaction, by_topic
 
 ANY_DURATION = -1
@@ -15,7 +15,7 @@ ANY_DURATION = -1
 def described(transactional_id: str, known: Transaction | None) -> describe_transactions.TransactionState:
     if not transactional_id:
         return _unknown(transactional_id, ErrorCode.INVALID_REQUEST)
-    if known is None or known.state is State.DEAD:
+    if known is None or known.state is TransactionState.DEAD:
         return _unknown(transactional_id, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
     return describe_transactions.TransactionState(
         transactional_id=transactional_id,
@@ -57,7 +57,7 @@ def listed(
                 transaction_state=one.state.title,
             )
             for one in transactions
-            if one.state is not State.DEAD
+            if one.state is not TransactionState.DEAD
             and (not wanted_ids or one.producer_id in wanted_ids)
             and (not wanted_states or one.state.title in wanted_states)
             and (duration_ms <= ANY_DURATION or now_ms - one.started_ms > duration_ms)

@@ -7,7 +7,7 @@ from levada.model.errors import ErrorCode
 from levada.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from levada.transactions.records import NO_EPOCH, NO_GROUP, NO_PRODUCER_ID
 from levada.transactions.settings import EPOCH_BUMP_VERSION
-from levada.transactions.states import DECIDED, State
+from levada.transactions.states import DECIDED, TransactionState
 from levada.transactions.transaction import CLASSIC_VERSION, MAX_EPOCH, Transaction
 
 KNOWS_FENCED = 2
@@ -17,42 +17,42 @@ BUMPS_EPOCH = 5
 """The first version of EndTxn that tells the epoch of the next transaction."""
 
 
-class Step(Enum):
+class EndingStep(Enum):
     END = "the transaction ends as asked"
     REPEATED = "it has ended so before"
     WRONG = "it cannot end so"
 
 
-CLASSIC_STEPS: dict[tuple[State, bool], Step] = {
-    (State.ONGOING, True): Step.END,
-    (State.ONGOING, False): Step.END,
-    (State.COMPLETE_COMMIT, True): Step.REPEATED,
-    (State.COMPLETE_ABORT, False): Step.REPEATED,
-    (State.COMPLETE_COMMIT, False): Step.WRONG,
-    (State.COMPLETE_ABORT, True): Step.WRONG,
-    (State.EMPTY, True): Step.WRONG,
-    (State.EMPTY, False): Step.WRONG,
+CLASSIC_STEPS: dict[tuple[TransactionState, bool], EndingStep] = {
+    (TransactionState.ONGOING, True): EndingStep.END,
+    (TransactionState.ONGOING, False): EndingStep.END,
+    (TransactionState.COMPLETE_COMMIT, True): EndingStep.REPEATED,
+    (TransactionState.COMPLETE_ABORT, False): EndingStep.REPEATED,
+    (TransactionState.COMPLETE_COMMIT, False): EndingStep.WRONG,
+    (TransactionState.COMPLETE_ABORT, True): EndingStep.WRONG,
+    (TransactionState.EMPTY, True): EndingStep.WRONG,
+    (TransactionState.EMPTY, False): EndingStep.WRONG,
 }
 """By the state, and whether it is a commit."""
 
-STEPS: dict[tuple[State, bool], Step] = {
-    (State.ONGOING, True): Step.END,
-    (State.ONGOING, False): Step.END,
+STEPS: dict[tuple[TransactionState, bool], EndingStep] = {
+    (TransactionState.ONGOING, True): EndingStep.END,
+    (TransactionState.ONGOING, False): EndingStep.END,
     # A client that adds partitions by producing may not know whether there is anything to abort.
-    (State.EMPTY, False): Step.END,
-    (State.COMPLETE_COMMIT, False): Step.END,
-    (State.COMPLETE_ABORT, False): Step.END,
-    (State.EMPTY, True): Step.WRONG,
-    (State.COMPLETE_COMMIT, True): Step.WRONG,
-    (State.COMPLETE_ABORT, True): Step.WRONG,
+    (TransactionState.EMPTY, False): EndingStep.END,
+    (TransactionState.COMPLETE_COMMIT, False): EndingStep.END,
+    (TransactionState.COMPLETE_ABORT, False): EndingStep.END,
+    (TransactionState.EMPTY, True): EndingStep.WRONG,
+    (TransactionState.COMPLETE_COMMIT, True): EndingStep.WRONG,
+    (TransactionState.COMPLETE_ABORT, True): EndingStep.WRONG,
 }
 """For a request with the epoch that the transaction has."""
 
-STEPS_OF_RETRIES: dict[tuple[State, bool], Step] = {
-    (State.COMPLETE_COMMIT, True): Step.REPEATED,
-    (State.COMPLETE_ABORT, False): Step.REPEATED,
-    (State.COMPLETE_COMMIT, False): Step.WRONG,
-    (State.COMPLETE_ABORT, True): Step.WRONG,
+STEPS_OF_RETRIES: dict[tuple[TransactionState, bool], EndingStep] = {
+    (TransactionState.COMPLETE_COMMIT, True): EndingStep.REPEATED,
+    (TransactionState.COMPLETE_ABORT, False): EndingStep.REPEATED,
+    (TransactionState.COMPLETE_COMMIT, False): EndingStep.WRONG,
+    (TransactionState.COMPLETE_ABORT, True): EndingStep.WRONG,
 }
 """For a request with the epoch before it was bumped: the reply to the first one was lost."""
 
@@ -78,17 +78,17 @@ def end(
     step = (_step if bumps_epoch else _classic_step)(known, request)
     if isinstance(step, ErrorCode):
         return step
-    if step is Step.WRONG:
+    if step is EndingStep.WRONG:
         return ErrorCode.INVALID_TXN_STATE
-    if step is Step.REPEATED:
+    if step is EndingStep.REPEATED:
         return ErrorCode.NONE
-    state = State.PREPARE_COMMIT if request.committed else State.PREPARE_ABORT
+    state = TransactionState.PREPARE_COMMIT if request.committed else TransactionState.PREPARE_ABORT
     return prepare(known, state, client_version, new_producer_id, now_ms)
 
 
 def prepare(
     transaction: Transaction,
-    state: State,
+    state: TransactionState,
     client_version: int,
     new_producer_id: Callable[[], int],
     now_ms: int,
@@ -96,7 +96,7 @@ def prepare(
 ) -> Transaction | ErrorCode:
     next_producer_id = NO_PRODUCER_ID
     if client_version >= EPOCH_BUMP_VERSION and transaction.is_exhausted:
-        if transaction.producer_epoch == MAX_EPOCH and state is State.PREPARE_COMMIT:
+        if transaction.producer_epoch == MAX_EPOCH and state is TransactionState.PREPARE_COMMIT:
             return ErrorCode.UNKNOWN_SERVER_ERROR
         next_producer_id = new_producer_id()
     return transaction.prepared(state, client_version, next_producer_id, now_ms, group)
@@ -114,7 +114,7 @@ def response(known: Transaction | None, decided: Transaction | ErrorCode, versio
     return EndTxnResponse(producer_id=producer_id, producer_epoch=producer_epoch)
 
 
-def _classic_step(known: Transaction, request: EndTxnRequest) -> Step | ErrorCode:
+def _classic_step(known: Transaction, request: EndTxnRequest) -> EndingStep | ErrorCode:
     if known.producer_id != request.producer_id:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     if known.producer_epoch != request.producer_epoch:
@@ -124,7 +124,7 @@ def _classic_step(known: Transaction, request: EndTxnRequest) -> Step | ErrorCod
     return CLASSIC_STEPS.get((known.state, request.committed), ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
-def _step(known: Transaction, request: EndTxnRequest) -> Step | ErrorCode:
+def _step(known: Transaction, request: EndTxnRequest) -> EndingStep | ErrorCode:
     if known.state in DECIDED:
         return ErrorCode.CONCURRENT_TRANSACTIONS
     wanted = known.state, request.committed

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from levada.model.errors import ErrorCode, KafkaError
 from levada.transactions.ending import prepare
 from levada.transactions.records import NO_EPOCH, NO_PRODUCER_ID
-from levada.transactions.states import COMMITTED, State
+from levada.transactions.states import COMMITTED, TransactionState
 from levada.transactions.transaction import Transaction
 
 MAX_MEMBERS = 1_000
@@ -91,8 +91,8 @@ def _ready(known: Transaction | None, member: GroupMember) -> Transaction | Erro
     if known is None:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     if known.is_at(member.producer_id, member.producer_epoch):
-        return known if known.state is State.ONGOING else ErrorCode.INVALID_TXN_STATE
-    if known.state is not State.ONGOING and known.was_at(member.producer_id, member.producer_epoch):
+        return known if known.state is TransactionState.ONGOING else ErrorCode.INVALID_TXN_STATE
+    if known.state is not TransactionState.ONGOING and known.was_at(member.producer_id, member.producer_epoch):
         # It has ended on its own, and its epoch was bumped with that.
         return ErrorCode.INVALID_TXN_STATE
     is_other = known.producer_id != member.producer_id
@@ -106,7 +106,9 @@ def _prepare(
     for one in ready:
         # Each ends as its own client would end it: with a new epoch, or in the classic way.
         try:
-            following = prepare(one, State.PREPARE_COMMIT, one.client_version, new_producer_id, now_ms, group)
+            following = prepare(
+                one, TransactionState.PREPARE_COMMIT, one.client_version, new_producer_id, now_ms, group
+            )
         except KafkaError as error:
             following = error.code
         if isinstance(following, ErrorCode):

@@ -7,7 +7,7 @@ from levada.model.errors import ErrorCode
 from levada.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from levada.transactions.records import NO_EPOCH, NO_PRODUCER_ID
 from levada.transactions.settings import EPOCH_BUMP_VERSION, TransactionSettings
-from levada.transactions.states import DECIDED, IDLE, State
+from levada.transactions.states import DECIDED, IDLE, TransactionState
 from levada.transactions.transaction import MAX_CLIENT_EPOCH, Transaction
 
 KNOWS_FENCED = 4
@@ -15,7 +15,7 @@ KNOWS_FENCED = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class CurrentProducer:
     """What a producer that goes on after an error says of itself (KIP-360)."""
 
     producer_id: int
@@ -49,11 +49,11 @@ def initialize(
         return ErrorCode.CONCURRENT_TRANSACTIONS
     claimed = None
     if request.producer_id != NO_PRODUCER_ID:
-        claimed = Identity(request.producer_id, request.producer_epoch)
+        claimed = CurrentProducer(request.producer_id, request.producer_epoch)
         if not _is_plausible(transaction, claimed):
             return ErrorCode.PRODUCER_FENCED
-    if transaction.state is State.ONGOING:
-        if claimed not in (None, Identity(transaction.producer_id, transaction.producer_epoch)):
+    if transaction.state is TransactionState.ONGOING:
+        if claimed not in (None, CurrentProducer(transaction.producer_id, transaction.producer_epoch)):
             # Apache lets an older instance abort its successor's transaction here, before it tells it that it is old.
             return ErrorCode.PRODUCER_FENCED
         # The epoch that fences is never given to anybody: who asks again gets the one after it.
@@ -75,7 +75,7 @@ def fence(
 
 def response(decided: Transaction | ErrorCode, version: int) -> InitProducerIdResponse:
     if isinstance(decided, Transaction):
-        if decided.state is State.EMPTY:
+        if decided.state is TransactionState.EMPTY:
             return InitProducerIdResponse(producer_id=decided.producer_id, producer_epoch=decided.producer_epoch)
         decided = ErrorCode.CONCURRENT_TRANSACTIONS
     if decided is ErrorCode.PRODUCER_FENCED and version < KNOWS_FENCED:
@@ -84,10 +84,10 @@ def response(decided: Transaction | ErrorCode, version: int) -> InitProducerIdRe
 
 
 def _first(transactional_id: str, producer_id: int, timeout_ms: int, now_ms: int) -> Transaction:
-    return Transaction(transactional_id, producer_id, NO_EPOCH, timeout_ms, State.EMPTY, updated_ms=now_ms)
+    return Transaction(transactional_id, producer_id, NO_EPOCH, timeout_ms, TransactionState.EMPTY, updated_ms=now_ms)
 
 
-def _is_plausible(transaction: Transaction, claimed: Identity) -> bool:
+def _is_plausible(transaction: Transaction, claimed: CurrentProducer) -> bool:
     """Whether it may be this id's producer; its epoch is another question."""
     if transaction.producer_epoch == NO_EPOCH or claimed.producer_id == transaction.producer_id:
         return True
@@ -98,7 +98,7 @@ def _is_plausible(transaction: Transaction, claimed: Identity) -> bool:
 
 def _rotate(
     transaction: Transaction,
-    claimed: Identity | None,
+    claimed: CurrentProducer | None,
     timeout_ms: int,
     new_producer_id: Callable[[], int],
     now_ms: int,
@@ -111,7 +111,9 @@ def _rotate(
     return transaction.rotated(new_producer_id(), transaction.producer_epoch, timeout_ms, now_ms)
 
 
-def _bump(transaction: Transaction, claimed: Identity | None, timeout_ms: int, now_ms: int) -> Transaction | ErrorCode:
+def _bump(
+    transaction: Transaction, claimed: CurrentProducer | None, timeout_ms: int, now_ms: int
+) -> Transaction | ErrorCode:
     epoch = transaction.producer_epoch
     if claimed is None:
         # Another instance: whoever had the epoch before cannot come back with it.

@@ -21,7 +21,7 @@ from levada.transactions.group_commit import GroupMember, GroupOutcome, commit_t
 from levada.transactions.markers import MARKERS, Marker, MarkerWork
 from levada.transactions.records import TransactionLogKey
 from levada.transactions.settings import TransactionSettings
-from levada.transactions.states import DECIDED, IDLE, State
+from levada.transactions.states import DECIDED, IDLE, TransactionState
 from levada.transactions.transaction import TopicPartition, Transaction, record_of, removal_of, transaction_from
 
 COMPLETION_RETRY_MS = 100
@@ -34,7 +34,7 @@ REMOVAL_BYTES = 256 * 1024
 TURN_INTERVAL_MS = 1
 
 
-class Upkeep(Enum):
+class TransactionUpkeep(Enum):
     """Timers of what is looked at now and then, and of what is then done bit by bit."""
 
     ABORT_CHECK = "transactions that are open for too long"
@@ -51,7 +51,7 @@ class Completion:
     producer_epoch: int
 
 
-Timer: TypeAlias = Upkeep | Completion
+Timer: TypeAlias = TransactionUpkeep | Completion
 
 
 class TransactionMachine:
@@ -86,7 +86,7 @@ class TransactionMachine:
         if transaction is None:
             return
         self._transactions[transactional_id] = transaction
-        if transaction.state is State.ONGOING:
+        if transaction.state is TransactionState.ONGOING:
             self._open[transactional_id] = None
         else:
             self._open.pop(transactional_id, None)
@@ -101,8 +101,8 @@ class TransactionMachine:
                 self.outbox.answer(MARKERS, MarkerWork.of([transaction]))
         for members in groups.values():
             self.outbox.answer(MARKERS, MarkerWork.of(members))
-        self._timers.set(Upkeep.ABORT_CHECK, now_ms + self._settings.abort_check_interval_ms)
-        self._timers.set(Upkeep.REMOVAL_CHECK, now_ms + self._settings.removal_check_interval_ms)
+        self._timers.set(TransactionUpkeep.ABORT_CHECK, now_ms + self._settings.abort_check_interval_ms)
+        self._timers.set(TransactionUpkeep.REMOVAL_CHECK, now_ms + self._settings.removal_check_interval_ms)
 
     def resign(self) -> None:
         """Nobody waits here: every request is answered by what it decides."""
@@ -116,11 +116,11 @@ class TransactionMachine:
             return False
         if isinstance(timer, Completion):
             self.markers_written(timer.transactional_id, timer.producer_epoch, now_ms)
-        elif timer is Upkeep.ABORT_CHECK:
+        elif timer is TransactionUpkeep.ABORT_CHECK:
             self._look_for_aborts(now_ms)
-        elif timer is Upkeep.ABORTS:
+        elif timer is TransactionUpkeep.ABORTS:
             self._abort_next(now_ms)
-        elif timer is Upkeep.REMOVAL_CHECK:
+        elif timer is TransactionUpkeep.REMOVAL_CHECK:
             self._look_for_removals(now_ms)
         else:
             self._remove_next(now_ms)
@@ -262,11 +262,11 @@ class TransactionMachine:
             self._transactions[one.transactional_id] = one
 
     def _look_for_aborts(self, now_ms: int) -> None:
-        self._timers.set(Upkeep.ABORT_CHECK, now_ms + self._settings.abort_check_interval_ms)
+        self._timers.set(TransactionUpkeep.ABORT_CHECK, now_ms + self._settings.abort_check_interval_ms)
         late = (name for name in self._open if self._transactions[name].is_timed_out(now_ms))
         self._to_abort = deque(late)
         if self._to_abort:
-            self._timers.set(Upkeep.ABORTS, now_ms)
+            self._timers.set(TransactionUpkeep.ABORTS, now_ms)
 
     def _abort_next(self, now_ms: int) -> None:
         """One at a time, as each may be too large for a batch with others; what fails comes up at the next check."""
@@ -282,13 +282,13 @@ class TransactionMachine:
             self._aborted_this_turn = 0
             return
         pause_ms = 0 if self._aborted_this_turn % ABORTS_PER_TURN else TURN_INTERVAL_MS
-        self._timers.set(Upkeep.ABORTS, now_ms + pause_ms)
+        self._timers.set(TransactionUpkeep.ABORTS, now_ms + pause_ms)
 
     def _look_for_removals(self, now_ms: int) -> None:
-        self._timers.set(Upkeep.REMOVAL_CHECK, now_ms + self._settings.removal_check_interval_ms)
+        self._timers.set(TransactionUpkeep.REMOVAL_CHECK, now_ms + self._settings.removal_check_interval_ms)
         self._to_remove = deque(name for name, one in self._transactions.items() if self._is_unused(one, now_ms))
         if self._to_remove:
-            self._timers.set(Upkeep.REMOVALS, now_ms)
+            self._timers.set(TransactionUpkeep.REMOVALS, now_ms)
 
     def _remove_next(self, now_ms: int) -> None:
         size = 0
@@ -301,7 +301,7 @@ class TransactionMachine:
                 size += len(name)
         self.outbox.write(records)
         if self._to_remove:
-            self._timers.set(Upkeep.REMOVALS, now_ms + TURN_INTERVAL_MS)
+            self._timers.set(TransactionUpkeep.REMOVALS, now_ms + TURN_INTERVAL_MS)
 
     def _is_unused(self, transaction: Transaction, now_ms: int) -> bool:
         return transaction.state in IDLE and transaction.updated_ms <= now_ms - self._settings.id_expiration_ms

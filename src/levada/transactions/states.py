@@ -3,7 +3,7 @@
 from enum import Enum
 
 
-class State(Enum):
+class TransactionState(Enum):
     """Numbers as the records have them, names as DescribeTransactions tells them."""
 
     EMPTY = (0, "Empty")
@@ -23,27 +23,40 @@ class State(Enum):
     __hash__ = object.__hash__
 
 
-BY_NUMBER = {state.number: state for state in State}
-BY_TITLE = {state.title: state for state in State}
+BY_NUMBER = {state.number: state for state in TransactionState}
+BY_TITLE = {state.title: state for state in TransactionState}
 
-IDLE = frozenset({State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT})
+IDLE = frozenset({TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
 """No transaction is open: another may begin, the producer may be initialized, the id may expire."""
 
-DECIDED = frozenset({State.PREPARE_COMMIT, State.PREPARE_ABORT})
+DECIDED = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT})
 """The outcome is written; it remains to tell the partitions. Nothing but that changes such a transaction."""
 
-COMMITTED = frozenset({State.PREPARE_COMMIT, State.COMPLETE_COMMIT})
+COMMITTED = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT})
 
-NEXT: dict[State, frozenset[State]] = {
+NEXT: dict[TransactionState, frozenset[TransactionState]] = {
     # Since transactions of version 2 a client that is not sure whether it has begun aborts anyway (KIP-890).
-    State.EMPTY: frozenset({State.EMPTY, State.ONGOING, State.PREPARE_ABORT, State.DEAD}),
-    State.ONGOING: frozenset({State.ONGOING, State.PREPARE_COMMIT, State.PREPARE_ABORT, State.PREPARE_EPOCH_FENCE}),
-    State.PREPARE_COMMIT: frozenset({State.COMPLETE_COMMIT}),
-    State.PREPARE_ABORT: frozenset({State.COMPLETE_ABORT}),
-    State.COMPLETE_COMMIT: frozenset({State.EMPTY, State.ONGOING, State.PREPARE_ABORT, State.DEAD}),
-    State.COMPLETE_ABORT: frozenset({State.EMPTY, State.ONGOING, State.PREPARE_ABORT, State.DEAD}),
-    State.DEAD: frozenset(),
+    TransactionState.EMPTY: frozenset(
+        {TransactionState.EMPTY, TransactionState.ONGOING, TransactionState.PREPARE_ABORT, TransactionState.DEAD}
+    ),
+    TransactionState.ONGOING: frozenset(
+        {
+            TransactionState.ONGOING,
+            TransactionState.PREPARE_COMMIT,
+            TransactionState.PREPARE_ABORT,
+            TransactionState.PREPARE_EPOCH_FENCE,
+        }
+    ),
+    TransactionState.PREPARE_COMMIT: frozenset({TransactionState.COMPLETE_COMMIT}),
+    TransactionState.PREPARE_ABORT: frozenset({TransactionState.COMPLETE_ABORT}),
+    TransactionState.COMPLETE_COMMIT: frozenset(
+        {TransactionState.EMPTY, TransactionState.ONGOING, TransactionState.PREPARE_ABORT, TransactionState.DEAD}
+    ),
+    TransactionState.COMPLETE_ABORT: frozenset(
+        {TransactionState.EMPTY, TransactionState.ONGOING, TransactionState.PREPARE_ABORT, TransactionState.DEAD}
+    ),
+    TransactionState.DEAD: frozenset(),
     # Fencing is one step with the abort it leads to, so no record ever says that it is under way.
-    State.PREPARE_EPOCH_FENCE: frozenset({State.PREPARE_ABORT}),
+    TransactionState.PREPARE_EPOCH_FENCE: frozenset({TransactionState.PREPARE_ABORT}),
 }
 """The states that may follow each."""

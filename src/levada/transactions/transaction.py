@@ -15,7 +15,7 @@ from levada.transactions.records import (
     TransactionLogValue,
 )
 from levada.transactions.settings import EPOCH_BUMP_VERSION
-from levada.transactions.states import BY_NUMBER, NEXT, State
+from levada.transactions.states import BY_NUMBER, NEXT, TransactionState
 
 TopicPartition: TypeAlias = tuple[str, int]
 
@@ -34,7 +34,7 @@ class Transaction(NamedTuple):
     producer_id: int
     producer_epoch: int
     timeout_ms: int
-    state: State
+    state: TransactionState
     updated_ms: int
     started_ms: int = NO_TIMESTAMP
     partitions: frozenset[TopicPartition] = frozenset()
@@ -76,13 +76,15 @@ class Transaction(NamedTuple):
     def is_timed_out(self, now_ms: int) -> bool:
         # The largest timeout stands for none: Apache keeps it for two-phase commits of others (KIP-939).
         return (
-            self.state is State.ONGOING and self.timeout_ms != MAX_INT32 and self.started_ms + self.timeout_ms < now_ms
+            self.state is TransactionState.ONGOING
+            and self.timeout_ms != MAX_INT32
+            and self.started_ms + self.timeout_ms < now_ms
         )
 
     def initialized(self, epoch: int, last_epoch: int, timeout_ms: int, now_ms: int) -> "Transaction":
         """A producer begins, or goes on after an error."""
         return self._moved(
-            State.EMPTY,
+            TransactionState.EMPTY,
             now_ms,
             producer_epoch=epoch,
             last_producer_epoch=last_epoch,
@@ -98,15 +100,15 @@ class Transaction(NamedTuple):
     def grown(self, partitions: Iterable[TopicPartition], client_version: int, now_ms: int) -> "Transaction":
         """More partitions belong to the transaction; the first ones begin it."""
         return self._moved(
-            State.ONGOING,
+            TransactionState.ONGOING,
             now_ms,
             partitions=self.partitions.union(partitions),
-            started_ms=self.started_ms if self.state is State.ONGOING else now_ms,
+            started_ms=self.started_ms if self.state is TransactionState.ONGOING else now_ms,
             client_version=client_version,
         )
 
     def prepared(
-        self, state: State, client_version: int, next_producer_id: int, now_ms: int, group: bytes = NO_GROUP
+        self, state: TransactionState, client_version: int, next_producer_id: int, now_ms: int, group: bytes = NO_GROUP
     ) -> "Transaction":
         """The outcome is decided; in version 2 with a new epoch, so that nothing late can slip into what follows."""
         epoch, last_epoch = self.producer_epoch, self.last_producer_epoch
@@ -119,7 +121,7 @@ class Transaction(NamedTuple):
             last_producer_epoch=last_epoch,
             next_producer_id=next_producer_id,
             # An abort of what never began has no beginning either, but a completed one must have one.
-            started_ms=self.started_ms if self.state is State.ONGOING else now_ms,
+            started_ms=self.started_ms if self.state is TransactionState.ONGOING else now_ms,
             client_version=client_version,
             group=group,
         )
@@ -127,16 +129,16 @@ class Transaction(NamedTuple):
     def fenced(self, server_version: int, next_producer_id: int, now_ms: int) -> "Transaction":
         """Abort of what nobody may go on with: the epoch is bumped, whatever version the client speaks."""
         if server_version >= EPOCH_BUMP_VERSION:
-            return self.prepared(State.PREPARE_ABORT, server_version, next_producer_id, now_ms)
+            return self.prepared(TransactionState.PREPARE_ABORT, server_version, next_producer_id, now_ms)
         bumped = self._replace(producer_epoch=min(self.producer_epoch + 1, MAX_EPOCH), last_producer_epoch=NO_EPOCH)
-        return bumped.prepared(State.PREPARE_ABORT, CLASSIC_VERSION, NO_PRODUCER_ID, now_ms)
+        return bumped.prepared(TransactionState.PREPARE_ABORT, CLASSIC_VERSION, NO_PRODUCER_ID, now_ms)
 
     def completed(self, now_ms: int) -> "Transaction":
         """All partitions know the outcome."""
-        is_commit = self.state is State.PREPARE_COMMIT
+        is_commit = self.state is TransactionState.PREPARE_COMMIT
         producer_id, producer_epoch = self.next_identity
         return self._moved(
-            State.COMPLETE_COMMIT if is_commit else State.COMPLETE_ABORT,
+            TransactionState.COMPLETE_COMMIT if is_commit else TransactionState.COMPLETE_ABORT,
             now_ms,
             producer_id=producer_id,
             producer_epoch=producer_epoch,
@@ -146,7 +148,7 @@ class Transaction(NamedTuple):
             group=self.group,
         )
 
-    def _moved(self, state: State, now_ms: int, *, group: bytes = NO_GROUP, **changes: Any) -> "Transaction":
+    def _moved(self, state: TransactionState, now_ms: int, *, group: bytes = NO_GROUP, **changes: Any) -> "Transaction":
         assert state in NEXT[self.state], f"{self.state} -> {state}"
         return self._replace(
             state=state, previous_producer_id=self.producer_id, updated_ms=now_ms, group=group, **changes
@@ -162,7 +164,7 @@ def by_topic(partitions: Collection[TopicPartition]) -> list[tuple[str, list[int
 
 
 def record_of(transaction: Transaction) -> Record:
-    is_empty = transaction.state is State.EMPTY
+    is_empty = transaction.state is TransactionState.EMPTY
     value = TransactionLogValue(
         producer_id=transaction.producer_id,
         previous_producer_id=transaction.previous_producer_id,

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import ClassVar, Final
 
-from levada.model.metrics import Histogram, Meter, Reading, Registry, Value
+from levada.model.metrics import Histogram, Meter, Registry, Sample, Value
 
 LOOK_SECONDS: Final = 0.1
 """How often the loop is asked how late it is."""
@@ -96,11 +96,11 @@ class Collections:
         self._count[info["generation"]] += 1
         self._time_ns[info["generation"]] += time.perf_counter_ns() - self._began_ns
 
-    def readings(self) -> Iterator[Reading]:
+    def readings(self) -> Iterator[Sample]:
         for generation, (count, time_ns) in enumerate(zip(self._count, self._time_ns)):
             attributes: dict[str, Value] = {"CollectionCount": count, "CollectionTime": time_ns // NANOSECONDS_PER_MS}
             name = f"java.lang:type=GarbageCollector,name=Python generation {generation}"
-            yield Reading(name, NO_TAGS, "attributes", attributes)
+            yield Sample(name, NO_TAGS, "attributes", attributes)
 
 
 class ProcessMetrics:

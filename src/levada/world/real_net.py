@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ResolvedAddress:
     """One answer of the resolver."""
 
     family: socket.AddressFamily
@@ -130,7 +130,7 @@ class RealNet:
         raise failure
 
 
-async def _connect(address: Address, port: int, connection_factory: ConnectionFactory) -> asyncio.Transport:
+async def _connect(address: ResolvedAddress, port: int, connection_factory: ConnectionFactory) -> asyncio.Transport:
     loop = asyncio.get_running_loop()
     connected = socket.socket(address.family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
@@ -164,12 +164,12 @@ async def _writable(watched: socket.socket) -> None:
         loop.remove_writer(watched)
 
 
-async def resolve(host: str) -> list[Address]:
+async def resolve(host: str) -> list[ResolvedAddress]:
     """Every address to bind for `host`; the empty name means all interfaces, as in Kafka's listeners."""
     return await _resolved(host, socket.AI_PASSIVE)
 
 
-async def _resolved(host: str, flags: int) -> list[Address]:
+async def _resolved(host: str, flags: int) -> list[ResolvedAddress]:
     """Not by the loop: uvloop has threads for it that a forked process lacks, and misses when it ends."""
     try:
         return _addresses(host, flags | socket.AI_NUMERICHOST)
@@ -177,9 +177,9 @@ async def _resolved(host: str, flags: int) -> list[Address]:
         return await _in_thread(partial(_addresses, host, flags))
 
 
-def _addresses(host: str, flags: int) -> list[Address]:
+def _addresses(host: str, flags: int) -> list[ResolvedAddress]:
     answers = socket.getaddrinfo(host or None, 0, type=socket.SOCK_STREAM, flags=flags)
-    found = [Address(answer[0], str(answer[4][0]), tuple(map(int, answer[4][2:]))) for answer in answers]
+    found = [ResolvedAddress(answer[0], str(answer[4][0]), tuple(map(int, answer[4][2:]))) for answer in answers]
     return list(dict.fromkeys(found))
 
 
@@ -212,7 +212,7 @@ async def _in_thread(work: Callable[[], T]) -> T:
     return await outcome
 
 
-def bind_all(addresses: Sequence[Address], port: int) -> list[socket.socket]:
+def bind_all(addresses: Sequence[ResolvedAddress], port: int) -> list[socket.socket]:
     """A socket per address, all on one port: with port 0, on a port that is free in every family."""
     for attempt in range(FREE_PORT_ATTEMPTS):
         try:
@@ -224,7 +224,7 @@ def bind_all(addresses: Sequence[Address], port: int) -> list[socket.socket]:
     raise AssertionError("unreachable: the last attempt returns or raises")
 
 
-def _bind_once(addresses: Sequence[Address], port: int) -> list[socket.socket]:
+def _bind_once(addresses: Sequence[ResolvedAddress], port: int) -> list[socket.socket]:
     both_families = len({address.family for address in addresses}) > 1
     bound: list[socket.socket] = []
     missing: OSError | None = None
@@ -248,7 +248,7 @@ def _bind_once(addresses: Sequence[Address], port: int) -> list[socket.socket]:
     return bound
 
 
-def _bind(address: Address, port: int, *, ipv6_only: bool) -> socket.socket:
+def _bind(address: ResolvedAddress, port: int, *, ipv6_only: bool) -> socket.socket:
     # The protocol number counts: asyncio sets TCP_NODELAY only on sockets that name it, and accepted ones inherit it.
     bound = socket.socket(address.family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:

@@ -7,7 +7,7 @@ from pathlib import Path
 from levada.broker.flushing import Flushing
 from levada.broker.group_coordinator import GroupCoordinator
 from levada.broker.partition import Partition
-from levada.groups import Cluster, GroupCounts, GroupMachine, GroupSettings
+from levada.groups import GroupCluster, GroupCounts, GroupMachine, GroupSettings
 from levada.metadata.image import Image, PartitionState
 from levada.model.metrics import Timer
 from levada.storage.log_config import LogConfig
@@ -17,7 +17,7 @@ from levada.world.real import RealClock, RealEntropy, real_world
 from tests.logs import opened
 
 NODE = 1
-ALONE = Cluster(Image, lambda _: {})
+ALONE = GroupCluster(Image, lambda _: {})
 
 
 def offsets_partition(directory: Path, index: int = 0, flushed_by: AsyncDisk | None = None) -> Partition:
@@ -40,7 +40,7 @@ def coordinator_of(
     image: Callable[[], Image] = Image,
 ) -> GroupCoordinator:
     entropy, disk = RealEntropy(), real_world().async_disk
-    cluster = Cluster(image, lambda _: {})
+    cluster = GroupCluster(image, lambda _: {})
     return GroupCoordinator(
         new_machine or (lambda: GroupMachine(settings, cluster, entropy.random_bytes, GroupCounts())), clock, disk
     )

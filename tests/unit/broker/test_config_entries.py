@@ -8,8 +8,8 @@ import pytest
 
 from levada.broker.broker_config import BrokerConfig
 from levada.broker.config_entries import (
-    ConfigEntry,
-    Source,
+    ConfigSource,
+    DescribedConfig,
     Synonym,
     broker_entries,
     group_entries,
@@ -35,13 +35,13 @@ def plain(cluster: dict[str, str] | None = None, own: dict[str, str] | None = No
     return BrokerConfig(static, cluster or {}, own or {})
 
 
-def as_recorded(entry: ConfigEntry) -> list[Any]:
+def as_recorded(entry: DescribedConfig) -> list[Any]:
     synonyms = [[one.name, one.value, one.source] for one in entry.synonyms]
     value = [entry.name, entry.value, entry.read_only, entry.source, entry.is_sensitive, entry.type_code]
     return [*value, synonyms]
 
 
-def one(entries: list[ConfigEntry], name: str) -> ConfigEntry:
+def one(entries: list[DescribedConfig], name: str) -> DescribedConfig:
     return next(entry for entry in entries if entry.name == name)
 
 
@@ -75,14 +75,14 @@ def test_a_broker_has_every_key_that_is_not_internal() -> None:
 
 def test_a_key_that_is_not_listed_is_when_it_was_given() -> None:
     entry = one(broker_entries(plain(zookeeper_connect="host:2181")), "zookeeper.connect")
-    assert (entry.value, entry.source, entry.read_only) == ("host:2181", Source.STATIC, True)
+    assert (entry.value, entry.source, entry.read_only) == ("host:2181", ConfigSource.STATIC, True)
 
 
 def test_what_is_advertised_is_shown_even_when_it_was_not_given() -> None:
     real = "PLAINTEXT://host.example:9092"
     entry = one(broker_entries(plain(), actual={"advertised.listeners": real}), "advertised.listeners")
-    assert (entry.value, entry.source, entry.is_default) == (real, Source.STATIC, False)
-    assert entry.synonyms == (Synonym("advertised.listeners", real, Source.STATIC),)
+    assert (entry.value, entry.source, entry.is_default) == (real, ConfigSource.STATIC, False)
+    assert entry.synonyms == (Synonym("advertised.listeners", real, ConfigSource.STATIC),)
 
 
 def test_a_secret_is_never_shown() -> None:
@@ -103,13 +103,13 @@ def test_some_keys_can_be_asked_for() -> None:
 def test_a_group_follows_the_brokers_key_of_nearly_its_name() -> None:
     name = "consumer.session.timeout.ms"
     entry = one(group_entries(plain(), {name: "50000"}), name)
-    default = Synonym("group.consumer.session.timeout.ms", "45000", Source.DEFAULT)
-    assert entry.synonyms == (Synonym(name, "50000", Source.GROUP), default)
+    default = Synonym("group.consumer.session.timeout.ms", "45000", ConfigSource.DEFAULT)
+    assert entry.synonyms == (Synonym(name, "50000", ConfigSource.GROUP), default)
 
 
 def test_a_topic_value_that_is_no_longer_legal_counts_as_absent() -> None:
     entry = one(topic_entries(plain(), {"retention.ms": "for ever"}), "retention.ms")
-    assert (entry.value, entry.source) == ("604800000", Source.DEFAULT)
+    assert (entry.value, entry.source) == ("604800000", ConfigSource.DEFAULT)
 
 
 def test_types_and_sources_have_their_numbers_on_the_wire() -> None:
@@ -119,7 +119,7 @@ def test_types_and_sources_have_their_numbers_on_the_wire() -> None:
     names = ("log.retention.ms", "log.cleaner.min.cleanable.ratio", "log.dirs", "principal.builder.class")
     assert [one(entries, name).type_code for name in names] == [5, 6, 7, 8]
     assert one(entries, "ssl.key.password").type_code == 9
-    assert [int(source) for source in Source] == [1, 2, 3, 4, 5, 6, 8]
+    assert [int(source) for source in ConfigSource] == [1, 2, 3, 4, 5, 6, 8]
 
 
 def test_an_entry_says_what_the_key_means_here() -> None:

@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import pytest
 
-from levada.groups import CommittedOffset, GroupSettings, Joiner, commit_record
+from levada.groups import CommittedOffset, GroupSettings, JoiningClient, commit_record
 from levada.model.errors import CoordinatorLoadInProgress, ErrorCode, NotCoordinator, UnknownServerError
 from levada.protocol.messages.heartbeat import HeartbeatRequest
 from levada.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
@@ -21,7 +21,7 @@ from levada.protocol.messages.sync_group import SyncGroupRequest, SyncGroupReque
 from levada.world.disk import AsyncDisk, File
 from tests.unit.broker.hosted_groups import coordinator_of, lead, loaded, offsets_partition
 
-CLIENT = Joiner("c", "/::1", 3)
+CLIENT = JoiningClient("c", "/::1", 3)
 WAIT_SECONDS = 10
 
 
@@ -52,7 +52,7 @@ class Coordinator:
         await loaded(self.inner, self.partition)
         return self
 
-    def join(self, request: JoinGroupRequest, joiner: Joiner) -> "asyncio.Future[JoinGroupResponse]":
+    def join(self, request: JoinGroupRequest, joiner: JoiningClient) -> "asyncio.Future[JoinGroupResponse]":
         return self.inner.submit("g", lambda machine, token, now_ms: machine.join(token, request, joiner, now_ms))
 
     def sync(self, request: SyncGroupRequest) -> "asyncio.Future[SyncGroupResponse]":
@@ -159,7 +159,7 @@ def test_a_nearer_deadline_moves_the_timer(tmp_path: Path) -> None:
     async def main() -> None:
         coordinator = await Coordinator(tmp_path, initial_rebalance_delay_ms=60_000).load()
         far = coordinator.join(join_request(), CLIENT)
-        pending = Joiner("c", "/::1", 8)
+        pending = JoiningClient("c", "/::1", 8)
         refusal = await coordinator.join(join_request(session_timeout_ms=20), pending)
         assert refusal.error_code == ErrorCode.MEMBER_ID_REQUIRED
         # The pending id was all that the first rebalance could still wait for.

@@ -13,7 +13,7 @@ from levada.model.metrics import Timer
 from levada.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from levada.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from levada.storage.log_config import LogConfig
-from levada.transactions import Marker, MarkerWork, State, TransactionMachine, TransactionSettings
+from levada.transactions import Marker, MarkerWork, TransactionMachine, TransactionSettings, TransactionState
 from levada.world.real import RealClock, real_world
 from tests.logs import opened
 from tests.unit.broker.hosted_groups import lead
@@ -89,7 +89,7 @@ class Coordinator:
         assert reply.error_code == ErrorCode.NONE
         await asyncio.sleep(0)
 
-    def state(self) -> State:
+    def state(self) -> TransactionState:
         [machine] = self.inner.machines()
         return machine.transactions["t"].state
 
@@ -102,9 +102,9 @@ def test_a_decision_is_answered_at_once_and_complete_when_its_markers_are_writte
     async def main() -> None:
         coordinator = await Coordinator(tmp_path).load()
         await coordinator.commit(await coordinator.begin())
-        assert coordinator.state() is State.PREPARE_COMMIT
+        assert coordinator.state() is TransactionState.PREPARE_COMMIT
         coordinator.partitions.is_open.set()
-        while coordinator.state() is not State.COMPLETE_COMMIT:
+        while coordinator.state() is not TransactionState.COMPLETE_COMMIT:
             await asyncio.sleep(0.001)
         coordinator.inner.close()
 
@@ -138,7 +138,7 @@ def test_markers_of_a_coordinator_that_lost_its_place_stop_and_complete_nothing(
         assert coordinator.partitions.cancelled == 1
         # A word that was on its way is nothing to the successor, which sends with its own epoch.
         complete(work.markers)
-        assert coordinator.state() is State.PREPARE_COMMIT
+        assert coordinator.state() is TransactionState.PREPARE_COMMIT
         assert [epoch for _, epoch, _ in coordinator.partitions.sent] == [old_epoch, 2]
         coordinator.inner.close()
 

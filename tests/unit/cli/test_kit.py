@@ -13,7 +13,7 @@ from levada.cli.kit import terminal, topic_filter
 from levada.cli.kit.connecting import add_connection, check_reachable, given_settings, settings_for
 from levada.cli.kit.files import read_json, read_properties
 from levada.cli.kit.refusals import Refused
-from levada.cli.kit.terminal import Progress, paint
+from levada.cli.kit.terminal import ProgressBar, paint
 from levada.cli.kit.topic_filter import TopicFilter
 
 
@@ -46,7 +46,7 @@ def test_progress_is_for_terminals_only_and_leaves_nothing_behind(monkeypatch: p
     monkeypatch.setattr(terminal, "SECONDS_BETWEEN", 0.0)
     silent, shown = io.StringIO(), Terminal()
     for stream in (silent, shown):
-        bar = Progress("sending", 4, stream)
+        bar = ProgressBar("sending", 4, stream)
         bar.advance()
         bar.to(3)
         bar.close()

@@ -16,7 +16,7 @@ from levada.cli.reassign_partitions.progress import (
     partition_lines,
     partition_progress,
 )
-from levada.cli.reassign_partitions.throttles import Move, moves, throttled_replicas
+from levada.cli.reassign_partitions.throttles import ReplicaMove, moves, throttled_replicas
 from levada.client.admin import (
     PartitionDescription,
     PartitionReassignment,
@@ -98,8 +98,8 @@ def test_what_moves_already_is_copied_from_where_it_was() -> None:
     ongoing = {three(0): PartitionReassignment((3, 1, 2), adding=(3,), removing=(1, 2))}
     found = moves(ongoing, {three(0): (2, 4), three(1): (1, 2)}, {three(0): (3, 1, 2), three(1): (0, 1)})
     assert found == {
-        three(0): Move(frozenset({1, 2}), frozenset({4})),
-        three(1): Move(frozenset({0, 1}), frozenset({2})),
+        three(0): ReplicaMove(frozenset({1, 2}), frozenset({4})),
+        three(1): ReplicaMove(frozenset({0, 1}), frozenset({2})),
     }
 
 
@@ -119,7 +119,7 @@ def test_moves_of_others_keep_their_throttles() -> None:
 
 
 def test_throttled_replicas_are_sorted_as_text() -> None:
-    found = {three(index): Move(frozenset({1, 0}), frozenset()) for index in (2, 10)}
+    found = {three(index): ReplicaMove(frozenset({1, 0}), frozenset()) for index in (2, 10)}
     (keys,) = throttled_replicas(found).values()
     assert keys["leader.replication.throttled.replicas"] == "10:0,10:1,2:0,2:1"
     assert keys["follower.replication.throttled.replicas"] == ""

@@ -10,7 +10,7 @@ import pytest
 from levada.cli.kit.parser import ToolParser
 from levada.cli.main import main
 from levada.cli.topics import add_arguments, flags, layout
-from levada.cli.topics.describing import Partition, Topic
+from levada.cli.topics.describing import DescribedPartition, DescribedTopic
 from levada.cli.topics.layout import is_shown, json_of, lines_of
 from levada.client.admin import PartitionDescription, PartitionReassignment, TopicId
 
@@ -32,13 +32,13 @@ def partition(
     eligible: tuple[int, ...] | None = (),
     move: PartitionReassignment | None = None,
     is_leader_up: bool = True,
-) -> Partition:
+) -> DescribedPartition:
     info = PartitionDescription(index, leader, 0, replicas, in_sync, (), eligible, eligible)
-    return Partition("second", info, move, min_in_sync=2, is_leader_up=is_leader_up)
+    return DescribedPartition("second", info, move, min_in_sync=2, is_leader_up=is_leader_up)
 
 
-def lines(line: str, *partitions: Partition, configs: dict[str, str | None] | None = None) -> list[str]:
-    return list(lines_of(Topic("second", ID, configs or {}, partitions), parsed(line)))
+def lines(line: str, *partitions: DescribedPartition, configs: dict[str, str | None] | None = None) -> list[str]:
+    return list(lines_of(DescribedTopic("second", ID, configs or {}, partitions), parsed(line)))
 
 
 def test_examples() -> None:
@@ -133,7 +133,7 @@ def test_a_partition_that_moves_says_where_to_and_counts_without_the_newcomers()
     ],
 )
 def test_a_report_shows_only_partitions_that_are_not_as_they_should_be(report: str, shown: list[int]) -> None:
-    topic = Topic("second", ID, {}, [
+    topic = DescribedTopic("second", ID, {}, [
         partition(0),
         partition(1, in_sync=(1, 2)),
         partition(2, in_sync=(1,)),
@@ -145,14 +145,14 @@ def test_a_report_shows_only_partitions_that_are_not_as_they_should_be(report: s
     assert [int(line.split("\t")[2].removeprefix("Partition: ")) for line in found] == shown
     assert [one["partition"] for one in json_of(topic, arguments)["partitions"]] == shown
     assert is_shown(topic, arguments)
-    assert not is_shown(Topic("well", ID, {}, [partition()]), arguments)
+    assert not is_shown(DescribedTopic("well", ID, {}, [partition()]), arguments)
 
 
 def test_topics_with_overrides_are_shown_without_partitions() -> None:
     line = "--describe --topics-with-overrides"
     assert lines(line, partition()) == []
     assert len(lines(line, partition(), configs={"retention.ms": "1"})) == 1
-    assert "partitions" not in json_of(Topic("second", ID, {}, [partition()]), parsed(line))
+    assert "partitions" not in json_of(DescribedTopic("second", ID, {}, [partition()]), parsed(line))
 
 
 def test_a_terminal_shows_trouble_in_colour(monkeypatch: pytest.MonkeyPatch) -> None:

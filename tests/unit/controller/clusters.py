@@ -5,7 +5,7 @@ from itertools import count
 from typing import Any
 
 from levada.controller.controller import decide
-from levada.controller.decision import Context, Decision, Defaults
+from levada.controller.decision import Context, ControllerDecision, Defaults
 from levada.metadata.delta import apply
 from levada.metadata.image import Image, PartitionState
 from levada.metadata.records import PartitionRecord, RegisterBrokerRecord, TopicRecord
@@ -46,7 +46,7 @@ class Cluster:
         self.image = apply(self.image, records, self.image.offset + len(records))
         return self
 
-    def decide(self, request: Any, *, version: int = 7) -> Decision:
+    def decide(self, request: Any, *, version: int = 7) -> ControllerDecision:
         """What a request would do, without doing it."""
         context = Context(
             now_ms=0, version=version, defaults=self.defaults, new_id=self.new_id, below=lambda bound: bound - 1

@@ -6,14 +6,14 @@ from typing import Any, cast
 
 from levada.coordination.shard import Shard
 from levada.groups import (
-    Cluster,
+    ClassicGroupState,
     CommittedOffset,
     Group,
+    GroupCluster,
     GroupCounts,
     GroupMachine,
     GroupSettings,
-    Joiner,
-    State,
+    JoiningClient,
     commit_record,
 )
 from levada.metadata.image import Image
@@ -32,9 +32,9 @@ SESSION_MS = 10_000
 REBALANCE_MS = 60_000
 RANGE = {"range": b"topics"}
 
-OLD_CLIENT = Joiner("old", "/127.0.0.1", 3)
+OLD_CLIENT = JoiningClient("old", "/127.0.0.1", 3)
 """Joins at once; most tests are not about member ids."""
-NEW_CLIENT = Joiner("new", "/127.0.0.1", 9)
+NEW_CLIENT = JoiningClient("new", "/127.0.0.1", 9)
 
 
 class Coordinator:
@@ -53,7 +53,7 @@ class Coordinator:
 
     def load(self) -> None:
         """Begin anew with what the journal holds, as another coordinator would."""
-        cluster = Cluster(lambda: self.image, lambda _: {})
+        cluster = GroupCluster(lambda: self.image, lambda _: {})
         machine = GroupMachine(
             self._settings, cluster, lambda size: next(self._chance).to_bytes(size, "big"), self.counts
         )
@@ -76,7 +76,7 @@ class Coordinator:
         assert group is not None
         return group
 
-    def is_in(self, state: State) -> bool:
+    def is_in(self, state: ClassicGroupState) -> bool:
         return self.group.state is state
 
     def run(self, operation: Callable[[GroupMachine, int], None]) -> int:
@@ -101,7 +101,7 @@ class Coordinator:
         instance: str | None = None,
         protocols: dict[str, bytes] | None = None,
         protocol_type: str = "consumer",
-        joiner: Joiner = OLD_CLIENT,
+        joiner: JoiningClient = OLD_CLIENT,
         session_ms: int = SESSION_MS,
         rebalance_ms: int = REBALANCE_MS,
         group: str = GROUP,
@@ -215,7 +215,7 @@ class Coordinator:
         """A new group in CompletingRebalance; the ids of its members, the leader first."""
         tokens = [self.join(**settings) for _ in range(size)]  # type: ignore[arg-type]
         self.advance(6_000)
-        assert self.is_in(State.COMPLETING_REBALANCE)
+        assert self.is_in(ClassicGroupState.COMPLETING_REBALANCE)
         return [self.joined(token).member_id for token in tokens]
 
     def stable(self, size: int = 2, **settings: int) -> list[str]:
@@ -223,7 +223,7 @@ class Coordinator:
         members = self.prepared(size, **settings)
         for member_id in reversed(members):
             self.sync(member_id, 1, {one: one.encode() for one in members})
-        assert self.is_in(State.STABLE)
+        assert self.is_in(ClassicGroupState.STABLE)
         return members
 
     def collect(self) -> None:

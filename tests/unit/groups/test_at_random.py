@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from levada.groups import GroupSettings, Joiner, State
+from levada.groups import ClassicGroupState, GroupSettings, JoiningClient
 from tests.unit.groups.harness import Coordinator
 
 MANY_MS = 5_000_000
@@ -29,7 +29,7 @@ class Crowd:
 
     def join(self) -> None:
         names = self.chance.sample(("range", "sticky", "odd"), self.chance.randint(1, 3))
-        joiner = Joiner("c", "/::1", self.chance.choice((3, 8, 9)))
+        joiner = JoiningClient("c", "/::1", self.chance.choice((3, 8, 9)))
         self.tokens.append(
             self.coordinator.join(
                 self.member_id(),
@@ -78,11 +78,11 @@ def check(coordinator: Coordinator) -> None:
     assert (group.leader is None) == (not group.members)
     assert group.leader is None or group.leader in group.members
     assert not group.pending.keys() & group.members.keys()
-    assert not waiting_to_join or group.state is State.PREPARING_REBALANCE
-    assert not waiting_to_sync or group.state is State.COMPLETING_REBALANCE
-    if group.state is State.EMPTY:
+    assert not waiting_to_join or group.state is ClassicGroupState.PREPARING_REBALANCE
+    assert not waiting_to_sync or group.state is ClassicGroupState.COMPLETING_REBALANCE
+    if group.state is ClassicGroupState.EMPTY:
         assert not group.members
-    if group.state in (State.COMPLETING_REBALANCE, State.STABLE):
+    if group.state in (ClassicGroupState.COMPLETING_REBALANCE, ClassicGroupState.STABLE):
         assert all(group.protocol_name in member.protocols for member in group.members.values())
     if group.members or group.pending:
         assert coordinator.machine.deadline_ms() is not None
@@ -100,7 +100,7 @@ def test_a_group_stays_in_order_and_everyone_is_answered_once(seed: int) -> None
     check(coordinator)
     assert all(not coordinator.is_parked(token) for token in crowd.tokens)
     group = coordinator.find()
-    assert group is None or group.state is State.EMPTY
+    assert group is None or group.state is ClassicGroupState.EMPTY
     assert not [reply for reply in coordinator.replies.values() if isinstance(reply, Exception)]
 
 
@@ -115,7 +115,7 @@ def test_the_same_requests_have_the_same_replies() -> None:
 
 
 def test_the_crowd_gets_a_group_through_every_state() -> None:
-    seen: dict[State, None] = {}
+    seen: dict[ClassicGroupState, None] = {}
     for seed in range(60):
         crowd = Crowd(seed)
         for _ in range(300):
@@ -123,5 +123,5 @@ def test_the_crowd_gets_a_group_through_every_state() -> None:
             group = crowd.coordinator.find()
             if group is not None:
                 seen[group.state] = None
-    assert State.STABLE in seen
-    assert len(seen) == len(State) - 1
+    assert ClassicGroupState.STABLE in seen
+    assert len(seen) == len(ClassicGroupState) - 1

@@ -2,7 +2,7 @@
 
 import pytest
 
-from levada.groups import GroupSettings, Joiner, State
+from levada.groups import ClassicGroupState, GroupSettings, JoiningClient
 from levada.groups.member import protocols_of
 from levada.model.errors import ErrorCode
 from levada.protocol.messages.join_group import JoinGroupRequestProtocol
@@ -12,7 +12,7 @@ from tests.unit.groups.harness import NEW_CLIENT, OLD_CLIENT, Coordinator
 def test_an_old_client_joins_at_once_and_becomes_the_leader() -> None:
     coordinator = Coordinator()
     token = coordinator.join()
-    assert coordinator.is_in(State.PREPARING_REBALANCE)
+    assert coordinator.is_in(ClassicGroupState.PREPARING_REBALANCE)
     assert coordinator.is_parked(token)
     coordinator.advance(3_000)
     reply = coordinator.joined(token)
@@ -23,7 +23,7 @@ def test_an_old_client_joins_at_once_and_becomes_the_leader() -> None:
     assert reply.leader == reply.member_id
     assert [(member.member_id, member.metadata) for member in reply.members] == [(reply.member_id, b"topics")]
     assert not reply.skip_assignment
-    assert coordinator.is_in(State.COMPLETING_REBALANCE)
+    assert coordinator.is_in(ClassicGroupState.COMPLETING_REBALANCE)
 
 
 def test_only_the_leader_hears_of_the_others() -> None:
@@ -41,7 +41,7 @@ def test_a_newer_client_gets_its_member_id_first() -> None:
     assert first.error_code == ErrorCode.MEMBER_ID_REQUIRED
     assert first.generation_id == -1
     assert first.member_id.startswith("new-")
-    assert coordinator.is_in(State.EMPTY)
+    assert coordinator.is_in(ClassicGroupState.EMPTY)
     token = coordinator.join(first.member_id, joiner=NEW_CLIENT)
     assert coordinator.is_parked(token)
     coordinator.advance(3_000)
@@ -94,7 +94,7 @@ def test_a_stable_group_refuses_and_stays_stable(request_: dict[str, object], co
     coordinator = Coordinator()
     coordinator.stable()
     assert coordinator.error(coordinator.join(**request_)) == code  # type: ignore[arg-type]
-    assert coordinator.is_in(State.STABLE)
+    assert coordinator.is_in(ClassicGroupState.STABLE)
 
 
 def test_the_protocol_is_chosen_by_vote_among_those_that_all_know() -> None:
@@ -153,7 +153,7 @@ def test_a_pending_member_is_waited_for_and_given_up_after_its_session() -> None
     coordinator = Coordinator()
     (leader,) = coordinator.stable(1)
     pending = coordinator.joined(coordinator.join(joiner=NEW_CLIENT)).member_id
-    assert coordinator.is_in(State.STABLE)
+    assert coordinator.is_in(ClassicGroupState.STABLE)
     token = coordinator.join(leader)
     assert coordinator.is_parked(token)
     coordinator.advance(9_999)
@@ -179,13 +179,13 @@ def test_a_pending_member_that_turns_out_static_is_refused() -> None:
 
 
 @pytest.mark.parametrize("joiner", [OLD_CLIENT, NEW_CLIENT])
-def test_a_group_at_its_maximum_lets_nobody_in(joiner: Joiner) -> None:
+def test_a_group_at_its_maximum_lets_nobody_in(joiner: JoiningClient) -> None:
     coordinator = Coordinator(GroupSettings(max_size=2))
     members = coordinator.stable(2)
     token = coordinator.join(joiner=joiner)
     assert coordinator.error(token) == ErrorCode.GROUP_MAX_SIZE_REACHED
     assert coordinator.joined(token).member_id == ""
-    assert coordinator.is_in(State.STABLE)
+    assert coordinator.is_in(ClassicGroupState.STABLE)
     assert coordinator.is_parked(coordinator.join(members[0]))
 
 
@@ -236,7 +236,7 @@ def test_a_group_that_has_become_empty_is_forgotten_at_the_next_check() -> None:
         coordinator.advance(9_000)
         coordinator.heartbeat(member, 1)
     coordinator.leave(member)
-    assert coordinator.is_in(State.EMPTY)
+    assert coordinator.is_in(ClassicGroupState.EMPTY)
     coordinator.advance(600_000)
     assert coordinator.find() is None
     coordinator.load()
@@ -248,8 +248,8 @@ def test_a_group_with_a_pending_member_is_not_forgotten_before_it_has_gone() -> 
     pending = coordinator.joined(coordinator.join(joiner=NEW_CLIENT, session_ms=1_800_000)).member_id
     group = coordinator.group
     coordinator.advance(1_000_000)
-    assert coordinator.is_in(State.EMPTY)
+    assert coordinator.is_in(ClassicGroupState.EMPTY)
     coordinator.leave(pending)
     coordinator.advance(600_000)
     assert coordinator.find() is None
-    assert group.state is State.DEAD
+    assert group.state is ClassicGroupState.DEAD

@@ -1,6 +1,6 @@
 """Heartbeats, and the ways out of a group."""
 
-from levada.groups import State
+from levada.groups import ClassicGroupState
 from levada.model.errors import ErrorCode
 from tests.unit.groups.harness import NEW_CLIENT, SESSION_MS, Coordinator
 
@@ -22,7 +22,7 @@ def test_a_refused_heartbeat_keeps_nobody_alive() -> None:
     coordinator.advance(SESSION_MS - 1)
     coordinator.heartbeat(member, 0)
     coordinator.advance(1)
-    assert coordinator.is_in(State.EMPTY)
+    assert coordinator.is_in(ClassicGroupState.EMPTY)
 
 
 def test_heartbeats_keep_a_session_alive_in_every_phase() -> None:
@@ -43,7 +43,7 @@ def test_a_session_that_ends_makes_the_others_join_again() -> None:
     coordinator.advance(5_000)
     coordinator.heartbeat(follower, 1)
     coordinator.advance(5_000)
-    assert coordinator.is_in(State.PREPARING_REBALANCE)
+    assert coordinator.is_in(ClassicGroupState.PREPARING_REBALANCE)
     reply = coordinator.joined(coordinator.join(follower))
     assert (reply.leader, reply.generation_id) == (follower, 2)
     assert leader not in coordinator.group.members
@@ -89,7 +89,7 @@ def test_the_last_to_leave_leaves_an_empty_group() -> None:
     coordinator = Coordinator()
     members = coordinator.stable()
     assert coordinator.leave(*members) == [ErrorCode.NONE] * 2
-    assert coordinator.is_in(State.EMPTY)
+    assert coordinator.is_in(ClassicGroupState.EMPTY)
 
 
 def test_leaving_is_refused_for_each_on_its_own() -> None:
@@ -98,7 +98,7 @@ def test_leaving_is_refused_for_each_on_its_own() -> None:
     assert coordinator.leave(leader, group="") == [ErrorCode.INVALID_GROUP_ID]
     assert coordinator.leave(leader, "x", group="unknown") == [ErrorCode.UNKNOWN_MEMBER_ID] * 2
     assert coordinator.leave("stranger", "", ("", "unknown")) == [ErrorCode.UNKNOWN_MEMBER_ID] * 3
-    assert coordinator.is_in(State.STABLE)
+    assert coordinator.is_in(ClassicGroupState.STABLE)
     assert coordinator.leave("stranger", follower) == [ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.NONE]
     assert list(coordinator.group.members) == [leader]
 
@@ -114,7 +114,7 @@ def test_a_pending_member_can_leave_and_is_waited_for_no_longer() -> None:
     (leader,) = coordinator.stable(1)
     pending = coordinator.joined(coordinator.join(joiner=NEW_CLIENT)).member_id
     assert coordinator.leave(pending) == [ErrorCode.NONE]
-    assert coordinator.is_in(State.STABLE)
+    assert coordinator.is_in(ClassicGroupState.STABLE)
     pending = coordinator.joined(coordinator.join(joiner=NEW_CLIENT)).member_id
     token = coordinator.join(leader)
     assert coordinator.is_parked(token)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from levada.groups import CommittedOffset, GroupSettings, State, commit_record, upkeep
+from levada.groups import ClassicGroupState, CommittedOffset, GroupSettings, commit_record, upkeep
 from levada.groups.records import GroupMetadataKey
 from levada.groups.upkeep import CHORE_SIZE, PORTION_SIZE
 from levada.model.errors import ErrorCode
@@ -28,7 +28,7 @@ def stable_with(coordinator: Coordinator, *topics: str, protocols: dict[str, byt
     coordinator.advance(6_000)
     member = coordinator.joined(token).member_id
     coordinator.sync(member, 1, {member: b"all"})
-    assert coordinator.is_in(State.STABLE)
+    assert coordinator.is_in(ClassicGroupState.STABLE)
     return member
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from levada.groups import GroupSettings, State
+from levada.groups import ClassicGroupState, GroupSettings
 from levada.model.errors import ErrorCode
 from tests.unit.groups.harness import SESSION_MS, Coordinator
 
@@ -43,7 +43,7 @@ def test_a_commit_from_an_old_generation_is_refused() -> None:
     coordinator.join(follower)
     for member in (follower, leader):
         coordinator.sync(member, 2)
-    assert coordinator.is_in(State.STABLE)
+    assert coordinator.is_in(ClassicGroupState.STABLE)
     assert coordinator.commit(follower, 1, offset=5) == ErrorCode.ILLEGAL_GENERATION
     assert coordinator.commit(follower, 2, offset=6) == ErrorCode.NONE
     assert coordinator.committed() == 6
@@ -65,13 +65,13 @@ def test_a_commit_keeps_a_session_alive() -> None:
     for _ in range(3):
         coordinator.advance(SESSION_MS - 1)
         assert coordinator.commit(member, 1) == ErrorCode.NONE
-    assert coordinator.is_in(State.STABLE)
+    assert coordinator.is_in(ClassicGroupState.STABLE)
 
 
 def test_a_consumer_without_a_membership_commits_to_a_group_of_nobody() -> None:
     coordinator = Coordinator()
     assert coordinator.commit(offset=3) == ErrorCode.NONE
-    assert coordinator.is_in(State.EMPTY)
+    assert coordinator.is_in(ClassicGroupState.EMPTY)
     assert coordinator.committed() == 3
 
 
@@ -102,5 +102,5 @@ def test_offsets_outlive_the_members() -> None:
     coordinator.commit(member, 1, offset=5)
     coordinator.leave(member)
     coordinator.advance(10_000_000)
-    assert coordinator.is_in(State.EMPTY)
+    assert coordinator.is_in(ClassicGroupState.EMPTY)
     assert coordinator.committed() == 5

@@ -2,15 +2,15 @@
 
 import pytest
 
-from levada.groups import GroupSettings, State
+from levada.groups import ClassicGroupState, GroupSettings
 from levada.groups.group import NEXT_STATES, Group
 from levada.model.errors import ErrorCode, UnknownServerError
 from tests.unit.groups.harness import REBALANCE_MS, SESSION_MS, Coordinator
 
 
-@pytest.mark.parametrize("before", State)
-@pytest.mark.parametrize("after", State)
-def test_a_group_changes_state_only_as_the_table_says(before: State, after: State) -> None:
+@pytest.mark.parametrize("before", ClassicGroupState)
+@pytest.mark.parametrize("after", ClassicGroupState)
+def test_a_group_changes_state_only_as_the_table_says(before: ClassicGroupState, after: ClassicGroupState) -> None:
     group = Group("g")
     group.state = before
     if after in NEXT_STATES[before]:
@@ -27,7 +27,7 @@ def test_followers_wait_for_the_assignment_of_the_leader() -> None:
     waiting = coordinator.sync(follower, 1)
     assert coordinator.is_parked(waiting)
     answered = coordinator.sync(leader, 1, {leader: b"a", follower: b"b", "stranger": b"c"})
-    assert coordinator.is_in(State.STABLE)
+    assert coordinator.is_in(ClassicGroupState.STABLE)
     assert coordinator.synced(waiting).assignment == b"b"
     assert coordinator.synced(answered).assignment == b"a"
     assert coordinator.synced(answered).protocol_type == "consumer"
@@ -41,7 +41,7 @@ def test_an_assignment_that_cannot_be_written_is_nobodys_and_all_join_again() ->
     coordinator.journal.refusal = UnknownServerError("too large")
     refused = coordinator.sync(leader, 1, {leader: b"much", follower: b"more"})
     assert [type(coordinator.replies[token]) for token in (refused, waiting)] == [UnknownServerError] * 2
-    assert coordinator.is_in(State.PREPARING_REBALANCE)
+    assert coordinator.is_in(ClassicGroupState.PREPARING_REBALANCE)
     assert coordinator.counts.classic_rebalances == 0
     assert coordinator.error(coordinator.sync(leader, 1)) == ErrorCode.REBALANCE_IN_PROGRESS
     coordinator.journal.refusal = None
@@ -95,7 +95,7 @@ def test_sync_is_refused() -> None:
     assert refusal(leader, 2) == ErrorCode.ILLEGAL_GENERATION
     assert refusal(leader, protocol_type="connect") == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert refusal(leader, protocol_type="consumer", protocol_name="sticky") == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    assert coordinator.is_in(State.COMPLETING_REBALANCE)
+    assert coordinator.is_in(ClassicGroupState.COMPLETING_REBALANCE)
     coordinator.leave(follower)
     assert refusal(leader) == ErrorCode.REBALANCE_IN_PROGRESS
 
@@ -104,7 +104,7 @@ def test_a_new_member_makes_all_join_again_and_the_leader_stays() -> None:
     coordinator = Coordinator()
     leader, follower = coordinator.stable()
     new = coordinator.join()
-    assert coordinator.is_in(State.PREPARING_REBALANCE)
+    assert coordinator.is_in(ClassicGroupState.PREPARING_REBALANCE)
     assert coordinator.heartbeat(leader, 1) == ErrorCode.REBALANCE_IN_PROGRESS
     again = coordinator.join(follower)
     assert coordinator.is_parked(new)
@@ -120,7 +120,7 @@ def test_a_follower_that_asks_again_unchanged_disturbs_nobody() -> None:
     leader, follower = coordinator.stable()
     reply = coordinator.joined(coordinator.join(follower))
     assert (reply.generation_id, reply.leader, reply.members) == (1, leader, [])
-    assert coordinator.is_in(State.STABLE)
+    assert coordinator.is_in(ClassicGroupState.STABLE)
 
 
 @pytest.mark.parametrize("who", ["leader", "changed follower"])
@@ -129,7 +129,7 @@ def test_a_leader_that_joins_again_or_a_follower_with_new_metadata_starts_a_reba
     leader, follower = coordinator.stable()
     token = coordinator.join(leader) if who == "leader" else coordinator.join(follower, protocols={"range": b"new"})
     assert coordinator.is_parked(token)
-    assert coordinator.is_in(State.PREPARING_REBALANCE)
+    assert coordinator.is_in(ClassicGroupState.PREPARING_REBALANCE)
 
 
 def test_a_lost_join_answer_is_given_again_while_the_leader_assigns() -> None:
@@ -137,7 +137,7 @@ def test_a_lost_join_answer_is_given_again_while_the_leader_assigns() -> None:
     leader, follower = coordinator.prepared()
     assert len(coordinator.joined(coordinator.join(leader)).members) == 2
     assert coordinator.joined(coordinator.join(follower)).members == []
-    assert coordinator.is_in(State.COMPLETING_REBALANCE)
+    assert coordinator.is_in(ClassicGroupState.COMPLETING_REBALANCE)
 
 
 def test_new_metadata_while_the_leader_assigns_makes_all_join_again() -> None:
@@ -147,7 +147,7 @@ def test_new_metadata_while_the_leader_assigns_makes_all_join_again() -> None:
     coordinator.join(leader, protocols={"range": b"new"})
     assert coordinator.error(waiting) == ErrorCode.REBALANCE_IN_PROGRESS
     assert coordinator.synced(waiting).protocol_name is None
-    assert coordinator.is_in(State.PREPARING_REBALANCE)
+    assert coordinator.is_in(ClassicGroupState.PREPARING_REBALANCE)
 
 
 def test_members_that_do_not_join_in_time_are_dropped_and_another_leads() -> None:
@@ -230,11 +230,11 @@ def test_members_that_do_not_sync_in_time_are_dropped() -> None:
     coordinator = Coordinator()
     leader, lazy = coordinator.prepared(session_ms=100_000)
     coordinator.sync(leader, 1)
-    assert coordinator.is_in(State.STABLE)
+    assert coordinator.is_in(ClassicGroupState.STABLE)
     coordinator.advance(REBALANCE_MS - 3_001)
     assert lazy in coordinator.group.members
     coordinator.advance(3_001)
-    assert coordinator.is_in(State.PREPARING_REBALANCE)
+    assert coordinator.is_in(ClassicGroupState.PREPARING_REBALANCE)
     assert list(coordinator.group.members) == [leader]
 
 
@@ -252,7 +252,7 @@ def test_when_all_have_synced_nothing_is_left_to_time_out() -> None:
     coordinator = Coordinator()
     members = coordinator.stable(session_ms=100_000)
     coordinator.advance(REBALANCE_MS + 1)
-    assert coordinator.is_in(State.STABLE)
+    assert coordinator.is_in(ClassicGroupState.STABLE)
     assert list(coordinator.group.members) == members
 
 
@@ -271,7 +271,7 @@ def test_a_group_whose_members_all_die_is_empty_and_can_begin_again() -> None:
     coordinator = Coordinator()
     members = coordinator.stable()
     coordinator.advance(100_000)
-    assert coordinator.is_in(State.EMPTY)
+    assert coordinator.is_in(ClassicGroupState.EMPTY)
     assert coordinator.group.generation == 2
     assert coordinator.group.leader is None
     assert [coordinator.heartbeat(member, 1) for member in members] == [ErrorCode.UNKNOWN_MEMBER_ID] * 2

@@ -1,11 +1,11 @@
 """Members that keep their place through a restart (KIP-345)."""
 
-from levada.groups import Joiner, State
+from levada.groups import ClassicGroupState, JoiningClient
 from levada.model.errors import ErrorCode, UnknownServerError
 from tests.unit.groups.harness import REBALANCE_MS, SESSION_MS, Coordinator
 
-BEFORE_9 = Joiner("c", "/::1", 8)
-SINCE_9 = Joiner("c", "/::1", 9)
+BEFORE_9 = JoiningClient("c", "/::1", 8)
+SINCE_9 = JoiningClient("c", "/::1", 9)
 
 
 def stable(coordinator: Coordinator) -> tuple[str, str]:
@@ -15,7 +15,7 @@ def stable(coordinator: Coordinator) -> tuple[str, str]:
     a, b = (coordinator.joined(token).member_id for token in tokens)
     coordinator.sync(b, 1, instance="b")
     coordinator.sync(a, 1, {a: b"to a", b: b"to b"}, instance="a")
-    assert coordinator.is_in(State.STABLE)
+    assert coordinator.is_in(ClassicGroupState.STABLE)
     return a, b
 
 
@@ -34,7 +34,7 @@ def test_a_follower_that_returns_gets_a_new_id_and_its_old_assignment_without_a_
     reply = coordinator.joined(coordinator.join(instance="b", joiner=SINCE_9))
     assert reply.member_id != b
     assert (reply.generation_id, reply.leader, reply.members, reply.skip_assignment) == (1, a, [], False)
-    assert coordinator.is_in(State.STABLE)
+    assert coordinator.is_in(ClassicGroupState.STABLE)
     assert coordinator.synced(coordinator.sync(reply.member_id, 1, instance="b")).assignment == b"to b"
     assert coordinator.heartbeat(a, 1, instance="a") == ErrorCode.NONE
 
@@ -46,7 +46,7 @@ def test_a_leader_that_returns_skips_the_assignment() -> None:
     assert reply.leader == reply.member_id != a
     assert len(reply.members) == 2
     assert reply.skip_assignment
-    assert coordinator.is_in(State.STABLE)
+    assert coordinator.is_in(ClassicGroupState.STABLE)
     assert coordinator.synced(coordinator.sync(reply.member_id, 1, instance="a")).assignment == b"to a"
 
 
@@ -67,7 +67,7 @@ def test_a_member_that_returns_and_cannot_be_written_down_leaves_its_place_to_th
         assert isinstance(coordinator.replies[token], UnknownServerError)
     coordinator.journal.refusal = None
     assert set(coordinator.group.members) == {a, b}
-    assert (coordinator.group.state, coordinator.group.leader) == (State.STABLE, a)
+    assert (coordinator.group.state, coordinator.group.leader) == (ClassicGroupState.STABLE, a)
     assert not coordinator.group.supports("consumer", ["sticky"])
     assert coordinator.synced(coordinator.sync(a, 1, instance="a")).assignment == b"to a"
     coordinator.advance(SESSION_MS - 1)
@@ -109,7 +109,7 @@ def test_an_incarnation_that_waits_for_its_assignment_is_fenced_and_all_begin_an
     new = coordinator.join(instance="b")
     assert coordinator.error(waiting) == ErrorCode.FENCED_INSTANCE_ID
     assert coordinator.is_parked(new)
-    assert coordinator.is_in(State.PREPARING_REBALANCE)
+    assert coordinator.is_in(ClassicGroupState.PREPARING_REBALANCE)
 
 
 def test_a_member_that_returns_with_another_protocol_starts_a_rebalance() -> None:
@@ -148,13 +148,13 @@ def test_static_members_of_whom_none_joins_are_waited_for_until_their_sessions_e
     coordinator.advance(6_000)
     for token in (*static, dynamic):
         coordinator.sync(coordinator.joined(token).member_id, 1)
-    assert coordinator.is_in(State.STABLE)
+    assert coordinator.is_in(ClassicGroupState.STABLE)
     coordinator.leave(coordinator.joined(dynamic).member_id)
     coordinator.advance(REBALANCE_MS + 1)
-    assert coordinator.is_in(State.PREPARING_REBALANCE)
+    assert coordinator.is_in(ClassicGroupState.PREPARING_REBALANCE)
     assert len(coordinator.group.members) == 2
     coordinator.advance(long_session_ms)
-    assert coordinator.is_in(State.EMPTY)
+    assert coordinator.is_in(ClassicGroupState.EMPTY)
 
 
 def test_a_static_member_that_allows_no_time_for_a_rebalance_does_not_keep_the_coordinator_busy() -> None:
@@ -191,11 +191,11 @@ def test_the_session_of_the_new_incarnation_counts() -> None:
     coordinator.join(instance="a")
     new = coordinator.joined(coordinator.join(instance="b")).member_id
     coordinator.advance(SESSION_MS - 1)
-    assert coordinator.is_in(State.STABLE)
+    assert coordinator.is_in(ClassicGroupState.STABLE)
     assert b not in coordinator.group.members
     assert new in coordinator.group.members
     coordinator.advance(1)
-    assert coordinator.is_in(State.EMPTY)
+    assert coordinator.is_in(ClassicGroupState.EMPTY)
 
 
 def test_an_administrator_removes_a_static_member_by_its_instance() -> None:

@@ -12,8 +12,8 @@ from levada.model.metrics import (
     WINDOW_MS,
     Histogram,
     Meter,
-    Reading,
     Registry,
+    Sample,
     Timer,
     bucket_of,
     highest_of,
@@ -162,8 +162,8 @@ def test_the_registry_keeps_its_order_and_asks_its_sources() -> None:
     registry.register_gauge("kafka.server:type=KafkaServer,name=BrokerState", lambda: 3)
     registry.register(f"{BYTES_IN},topic=a", Meter(0))
 
-    def source() -> Iterator[Reading]:
-        yield Reading("kafka.log:type=Log,name=Size", {"topic": "t", "partition": "0"}, "gauge", {"Value": meter.count})
+    def source() -> Iterator[Sample]:
+        yield Sample("kafka.log:type=Log,name=Size", {"topic": "t", "partition": "0"}, "gauge", {"Value": meter.count})
 
     registry.add_source(source)
     meter.count = 5
@@ -202,7 +202,7 @@ def test_a_name_is_split_into_family_and_tags() -> None:
     family, tags = split_name(name)
     assert family == "kafka.network:type=RequestMetrics,name=RequestsPerSec"
     assert tags == {"request": "Produce", "version": "9"}
-    assert Reading(family, tags, "meter", {}).name == name
+    assert Sample(family, tags, "meter", {}).name == name
     assert split_name("kafka.server:type=raft-metrics") == ("kafka.server:type=raft-metrics", {})
 
 

@@ -9,7 +9,7 @@ import pytest
 from levada.node.cleaning import LogCleaning
 from levada.node.controller_loop import ControllerLoop
 from levada.node.directory_watch import DirectoryWatch
-from levada.node.membership import Membership
+from levada.node.membership import ClusterMembership
 from levada.node.metadata_tail import MetadataTail
 from levada.node.upkeep import Upkeep
 from tests.nodes import running_node
@@ -23,7 +23,7 @@ PATIENCE_SECONDS = 20
     [
         (MetadataTail, "_catch_up", "reading of the metadata log"),
         (ControllerLoop, "_write", "controller"),
-        (Membership, "beat", "heartbeat"),
+        (ClusterMembership, "beat", "heartbeat"),
         (Upkeep, "tick", "upkeep of logs"),
         (LogCleaning, "begin_due", "choice of logs to clean"),
         (DirectoryWatch, "_report", "watch of log directories"),

@@ -14,7 +14,7 @@ from typing import TypeVar
 import pytest
 
 from levada.node.cleaning import LogCleaning
-from levada.node.cleaning_task import Throttle
+from levada.node.cleaning_task import ByteThrottle
 from levada.protocol.declare import NO_UUID
 from levada.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from levada.records import BatchView, build_batch
@@ -314,9 +314,9 @@ def test_a_checkpoint_that_cannot_be_written_takes_no_log_offline(
 
 
 def test_bytes_pass_no_faster_than_they_may_however_many_come_at_once() -> None:
-    throttle = Throttle(1_000_000.0)
+    throttle = ByteThrottle(1_000_000.0)
     start = time.monotonic()
     throttle.pause(1_200_000)
     assert time.monotonic() - start >= 1.2
-    Throttle(1e308).pause(1 << 30)
+    ByteThrottle(1e308).pause(1 << 30)
     assert time.monotonic() - start < 10

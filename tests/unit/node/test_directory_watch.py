@@ -13,7 +13,7 @@ from levada.metadata.records import NO_LEADER
 from levada.model.errors import ErrorCode, KafkaStorageError
 from levada.node.directory_watch import DirectoryWatch
 from levada.node.disk_usage import DiskUsage
-from levada.node.membership import Membership
+from levada.node.membership import ClusterMembership
 from levada.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from levada.protocol.messages.metadata import MetadataRequest
 from levada.records import build_batch
@@ -173,7 +173,7 @@ def test_a_watch_that_has_something_to_do_can_be_stopped(tmp_path: Path) -> None
         async with running_node(tmp_path) as node:
             usage = DiskUsage(node.broker.logs, node.world.clock, 100)
             # Nothing has happened of which the controller would have to know.
-            watch = DirectoryWatch(node.broker, cast("Membership", None), usage, lambda _: None)
+            watch = DirectoryWatch(node.broker, cast("ClusterMembership", None), usage, lambda _: None)
             watch.start()
             for turns in range(4):
                 await asyncio.sleep(0.01)

@@ -11,7 +11,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from levada.model.config import ConfigError
-from levada.model.metrics import Meter, Reading, Registry, Timer
+from levada.model.metrics import Meter, Registry, Sample, Timer
 from levada.node import metrics_endpoint
 from levada.node.metrics_endpoint import MAX_CONNECTIONS, MAX_REQUEST_BYTES, MetricsEndpoint
 from levada.world.real import run
@@ -81,7 +81,7 @@ def test_prometheus_reads_all_kinds() -> None:
         served.registry.register_gauge("kafka.server:type=KafkaServer,name=ClusterId", lambda: 'a"b')
         served.registry.register_gauge("kafka.server:type=ReplicaManager,name=LeaderCount", lambda: 7)
         family, tags = "kafka.server:type=socket-server-metrics", {"listener": "PLAINTEXT"}
-        reading = Reading(family, tags, "attributes", {"connection-count": 3})
+        reading = Sample(family, tags, "attributes", {"connection-count": 3})
         served.registry.add_source(lambda: [reading])
         meter.count = 100
         timer.record(12_000)
@@ -113,7 +113,7 @@ def test_prometheus_reads_all_kinds() -> None:
 def test_a_long_family_is_written_in_slices_under_one_header() -> None:
     async def test(served: Served) -> None:
         readings = [
-            Reading("kafka.log:type=Log,name=Size", {"topic": f"t{at}"}, "gauge", {"Value": at}) for at in range(250)
+            Sample("kafka.log:type=Log,name=Size", {"topic": f"t{at}"}, "gauge", {"Value": at}) for at in range(250)
         ]
         served.registry.add_source(lambda: readings)
         served.registry.register(BYTES_IN, Meter(0))

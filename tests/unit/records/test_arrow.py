@@ -19,7 +19,7 @@ from levada.records import (
 )
 from levada.records.arrow import SCHEMA, decode_arrow, to_record_batch
 from levada.records.builder import ControlType
-from levada.records.record import Part, RecordInput
+from levada.records.record import RecordInput, RecordSection
 
 RECORDS: list[RecordInput] = [
     (1000, b"key", b"value", ()),
@@ -75,7 +75,7 @@ def test_no_batches_are_an_empty_table() -> None:
 
 @pytest.mark.parametrize("kernel", [pytest.param(_kernel, id="compiled"), pytest.param(pure, id="pure")])
 def test_arrow_reads_the_kernels_buffers_in_place(kernel: ModuleType) -> None:
-    columns = kernel.decode_columns([Part(kernel.encode(RECORDS, 1000), len(RECORDS), 0, 1000, None)])
+    columns = kernel.decode_columns([RecordSection(kernel.encode(RECORDS, 1000), len(RECORDS), 0, 1000, None)])
     table = to_record_batch(columns)
     table.validate(full=True)
     data = table.column("value").buffers()[2]

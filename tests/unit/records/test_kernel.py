@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from levada.records import BatchView, Codec, CorruptBatch, Record, _kernel, build_batch, pure
-from levada.records.record import Part, RecordInput, Scan
+from levada.records.record import RecordInput, RecordSection, Scan
 from levada.records.varint import encode_varint, encode_varlong
 
 KERNELS = [pytest.param(_kernel, id="compiled"), pytest.param(pure, id="pure")]
@@ -36,7 +36,7 @@ def read_all(kernel: ModuleType, body: bytes, count: int) -> None:
         lambda: kernel.decode(body, count, 0, 0, None),
         lambda: kernel.decode(body, count, 0, 0, 5),
         lambda: kernel.decode_for_consumer(body, count, 0, 0, None, "topic", 0, None),
-        lambda: kernel.decode_columns([Part(body, count, 0, 0, None)]),
+        lambda: kernel.decode_columns([RecordSection(body, count, 0, 0, None)]),
     ]
     for read in readers:
         try:
@@ -285,7 +285,7 @@ def test_timestamps_and_offsets_wrap_as_java_longs_do(kernel: ModuleType) -> Non
         MAX_INT64,
         MIN_INT64 + 2**31 - 2,
     ]
-    columns = kernel.decode_columns([Part(body, 2, MAX_INT64, 0, None)])
+    columns = kernel.decode_columns([RecordSection(body, 2, MAX_INT64, 0, None)])
     assert list(memoryview(columns.offsets).cast("q")) == [MAX_INT64, MIN_INT64 + 2**31 - 2]
 
 
@@ -293,7 +293,7 @@ def test_timestamps_and_offsets_wrap_as_java_longs_do(kernel: ModuleType) -> Non
 def test_append_time_counts_for_every_record(kernel: ModuleType) -> None:
     body = kernel.encode([(1, None, None, ()), (2, None, None, ())], 0)
     assert [record.timestamp_ms for record in kernel.decode(body, 2, 0, 0, 77)] == [77, 77]
-    columns = kernel.decode_columns([Part(body, 2, 0, 0, 77), Part(body, 2, 0, 0, None)])
+    columns = kernel.decode_columns([RecordSection(body, 2, 0, 0, 77), RecordSection(body, 2, 0, 0, None)])
     assert list(memoryview(columns.timestamps).cast("q")) == [77, 77, 1, 2]
 
 
@@ -368,7 +368,7 @@ def test_compiled_kernel_leaks_no_references() -> None:
                 _kernel.decode(broken, 1, 0, 0, None)
         with pytest.raises(TypeError):
             _kernel.encode(cast(list[RecordInput], [*records, (0, key, 5, ())]), 0)
-        _kernel.decode_columns([Part(body, 1, 0, 0, None)])
+        _kernel.decode_columns([RecordSection(body, 1, 0, 0, None)])
     del records
     assert [sys.getrefcount(thing) for thing in (key, value, name)] == before
 
@@ -379,7 +379,7 @@ def test_a_failed_read_lets_go_of_the_buffer() -> None:
         lambda: _kernel.scan(body, 1),
         lambda: _kernel.find_unfit(body, 1, 0, 0, 0, True, 9),
         lambda: _kernel.decode(body, 1, 0, 0, None),
-        lambda: _kernel.decode_columns([Part(body, 1, 0, 0, None)]),
+        lambda: _kernel.decode_columns([RecordSection(body, 1, 0, 0, None)]),
     ):
         with pytest.raises(CorruptBatch):
             read()

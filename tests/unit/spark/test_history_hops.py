@@ -2,10 +2,10 @@
 
 import pytest
 
-from levada.spark.history.hops import Coordinates, Hop, Source, decode, encode, hops_of, ways
+from levada.spark.history.hops import Coordinates, Hop, SourceRange, decode, encode, hops_of, ways
 
-ONE = Source("orders", 1, 7, 7, 1, (7,), 1_000, 1_000)
-MANY = Source("points", 0, 3, 90, 40, (88, 90), 1_000, 2_000)
+ONE = SourceRange("orders", 1, 7, 7, 1, (7,), 1_000, 1_000)
+MANY = SourceRange("points", 0, 3, 90, 40, (88, 90), 1_000, 2_000)
 
 
 @pytest.mark.parametrize("hop", [Hop("points", 5, (ONE,)), Hop("Summe ü", 5, (MANY, ONE), "run-1"), Hop("none", 5, ())])
@@ -35,9 +35,9 @@ def test_an_aggregate_knows_how_many_it_has_not_listed() -> None:
 def test_each_source_of_a_join_has_its_own_way() -> None:
     """The stamps of the ways stand before the join's, source by source."""
     clicked = Hop("clicked", 1, (ONE,))
-    seen = Hop("seen", 2, (Source("clicks", 0, 4, 4, 1, (4,), hops=1),))
+    seen = Hop("seen", 2, (SourceRange("clicks", 0, 4, 4, 1, (4,), hops=1),))
     paid = Hop("paid", 1, (ONE,))
-    left, right = Source("seen", 0, 1, 1, 1, (1,), hops=2), Source("paid", 0, 2, 2, 1, (2,), hops=1)
+    left, right = SourceRange("seen", 0, 1, 1, 1, (1,), hops=2), SourceRange("paid", 0, 2, 2, 1, (2,), hops=1)
     stamps = [clicked, seen, paid, Hop("alarm", 3, (left, right))]
     assert ways(stamps) == [(left, [clicked, seen]), (right, [paid])]
     assert ways([clicked, seen]) == [(seen.sources[0], [clicked])]

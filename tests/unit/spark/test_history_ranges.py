@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from levada.client.types import TopicPartition
-from levada.spark.history.ranges import Range, RangeError, TopicRange, check_there, given_offsets, moment_ms
+from levada.spark.history.ranges import OffsetRange, RangeError, TopicRange, check_there, given_offsets, moment_ms
 
 PLACE = TopicPartition("orders", 0)
 
@@ -55,10 +55,10 @@ def test_what_is_no_time_is_refused() -> None:
 )
 def test_a_range_must_be_there_as_a_whole(bounds: tuple[int, int], problem: str) -> None:
     with pytest.raises(RangeError, match=problem):
-        check_there(TopicRange("orders", {0: Range(*bounds)}), {PLACE: 3}, {PLACE: 10})
+        check_there(TopicRange("orders", {0: OffsetRange(*bounds)}), {PLACE: 3}, {PLACE: 10})
 
 
 def test_all_that_is_there_can_be_replayed() -> None:
-    check_there(TopicRange("orders", {0: Range(3, 10)}), {PLACE: 3}, {PLACE: 10})
+    check_there(TopicRange("orders", {0: OffsetRange(3, 10)}), {PLACE: 3}, {PLACE: 10})
     with pytest.raises(RangeError, match="there is no partition orders-1"):
-        check_there(TopicRange("orders", {1: Range(0, 1)}), {PLACE: 3}, {PLACE: 10})
+        check_there(TopicRange("orders", {1: OffsetRange(0, 1)}), {PLACE: 3}, {PLACE: 10})

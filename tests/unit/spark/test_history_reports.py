@@ -1,8 +1,8 @@
 """How comparisons and origins read."""
 
 from levada.spark.history.differences import Difference, Kind, Report
-from levada.spark.history.origins import Origin, State
-from levada.spark.history.ranges import Range, TopicRange
+from levada.spark.history.origins import Origin, RecordState
+from levada.spark.history.ranges import OffsetRange, TopicRange
 from levada.spark.history.replay import Replayed
 
 
@@ -24,7 +24,7 @@ def test_a_report_reads_line_by_line() -> None:
 
 
 def test_origins_are_drawn_as_a_tree() -> None:
-    order = Origin(2, None, "orders", 1, 4, 1_000, None, State.GONE)
+    order = Origin(2, None, "orders", 1, 4, 1_000, None, RecordState.GONE)
     point = Origin(1, "points", "points", 0, 7, 2_000, b"\xffann", sources=(order,))
     total = Origin(0, "totals", "totals", 0, 3, 3_000, b"ann", run="r", unlisted=5, sources=(point,))
     assert str(total).splitlines() == [
@@ -37,7 +37,7 @@ def test_origins_are_drawn_as_a_tree() -> None:
 
 
 def test_a_replay_says_what_it_did_and_what_it_would_do() -> None:
-    source = TopicRange("orders", {0: Range(5, 9)})
+    source = TopicRange("orders", {0: OffsetRange(5, 9)})
     done = "run r read 4 records (orders-0 5 to 8), retracted 3 and wrote 4 in points"
     assert str(Replayed("r", source, "points", 4, 3, 4)) == done
     assert "would retract 3 and write 4" in str(Replayed("r", source, "points", 4, 3, 4, is_dry=True))

@@ -9,35 +9,35 @@ import pytest
 from levada.client.types import TopicPartition
 from levada.spark.source.admission import is_too_little, limited
 from levada.spark.source.loss import DataLoss, Layout, begin, report, resume, within_log
-from levada.spark.source.offsets import NOT_STARTED, Progress, parse_progress
+from levada.spark.source.offsets import NOT_STARTED, BatchProgress, parse_progress
 from levada.spark.source.ranges import OffsetRange, ranges_between, split
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 
 
 def test_equal_progress_is_the_same_text_whatever_its_order() -> None:
-    one = Progress("g", {B0: 1, A1: 2, A0: 3}, {B0: 0, A0: 0}, {"b": "2", "a": "1"})
-    other = Progress("g", {A0: 3, A1: 2, B0: 1}, {A0: 0, B0: 0}, {"a": "1", "b": "2"})
+    one = BatchProgress("g", {B0: 1, A1: 2, A0: 3}, {B0: 0, A0: 0}, {"b": "2", "a": "1"})
+    other = BatchProgress("g", {A0: 3, A1: 2, B0: 1}, {A0: 0, B0: 0}, {"a": "1", "b": "2"})
     assert json.dumps(one.to_json()) == json.dumps(other.to_json())
     assert parse_progress(json.loads(json.dumps(one.to_json()))) == one
 
 
 def test_progress_in_the_checkpoint_keeps_its_form() -> None:
-    progress = Progress("levada-spark-1", {TopicPartition("orders", 1): 7, TopicPartition("orders", 0): 5})
+    progress = BatchProgress("levada-spark-1", {TopicPartition("orders", 1): 7, TopicPartition("orders", 0): 5})
     assert progress.to_json() == {"~group": "levada-spark-1", "orders": {"0": 5, "1": 7}}
     assert parse_progress(NOT_STARTED) is None
 
 
 def test_a_topics_many_partitions_are_in_the_order_of_their_numbers() -> None:
-    progress = Progress("g", {TopicPartition("a", number): 0 for number in (10, 9, 1)})
+    progress = BatchProgress("g", {TopicPartition("a", number): 0 for number in (10, 9, 1)})
     assert list(progress.to_json()["a"]) == ["1", "9", "10"]
 
 
 def test_a_batch_begins_where_the_one_before_ended_unless_it_says_otherwise() -> None:
-    before = Progress("g", {A0: 5, A1: 6})
-    after = Progress("g", {A0: 9, A1: 9, B0: 3}, {A1: 8, B0: 1})
+    before = BatchProgress("g", {A0: 5, A1: 6})
+    after = BatchProgress("g", {A0: 9, A1: 9, B0: 3}, {A1: 8, B0: 1})
     assert after.begin(before) == {A0: 5, A1: 8, B0: 1}
-    assert Progress("g", {A0: 9}, {A0: 2}).begin(None) == {A0: 2}
+    assert BatchProgress("g", {A0: 9}, {A0: 2}).begin(None) == {A0: 2}
 
 
 def test_a_limit_is_shared_in_proportion_to_the_lag() -> None:
@@ -108,27 +108,33 @@ NOW = Layout(frozenset({A0}), {"a": "id"})
 
 
 def test_a_query_goes_on_where_it_was() -> None:
-    going_on = resume(Progress("g", {A0: 5}, topic_ids={"a": "id"}), NOW, {A0: 2}, {A0: 9})
+    going_on = resume(BatchProgress("g", {A0: 5}, topic_ids={"a": "id"}), NOW, {A0: 2}, {A0: 9})
     assert (going_on.starts, going_on.moved, going_on.losses) == ({A0: 5}, {}, [])
 
 
 def test_a_new_partition_is_read_from_its_beginning() -> None:
     now = Layout(frozenset({A0, A1}))
-    going_on = resume(Progress("g", {A0: 5}), now, {A0: 0, A1: 0}, {A0: 9, A1: 4})
+    going_on = resume(BatchProgress("g", {A0: 5}), now, {A0: 0, A1: 0}, {A0: 9, A1: 4})
     assert (going_on.starts, going_on.moved, going_on.losses) == ({A0: 5, A1: 0}, {A1: 0}, [])
 
 
 @pytest.mark.parametrize(
     ("before", "now", "first", "end", "line"),
     [
-        (Progress("g", {A0: 5, A1: 7}), NOW, 0, 9, "a-1, read up to offset 7, is gone"),
-        (Progress("g", {A0: 5}), NOW, 6, 9, "offsets 5 to 5 of a-0 are deleted; it begins at offset 6"),
-        (Progress("g", {A0: 5}), NOW, 0, 4, "a-0 was read up to offset 5 and ends at offset 4"),
-        (Progress("g", {A0: 5}, topic_ids={"a": "old"}), NOW, 0, 9, "a-0, read up to offset 5, was deleted and made"),
-        (Progress("g", {}), NOW, 3, 9, "a-0 is new and begins at offset 3, not 0"),
+        (BatchProgress("g", {A0: 5, A1: 7}), NOW, 0, 9, "a-1, read up to offset 7, is gone"),
+        (BatchProgress("g", {A0: 5}), NOW, 6, 9, "offsets 5 to 5 of a-0 are deleted; it begins at offset 6"),
+        (BatchProgress("g", {A0: 5}), NOW, 0, 4, "a-0 was read up to offset 5 and ends at offset 4"),
+        (
+            BatchProgress("g", {A0: 5}, topic_ids={"a": "old"}),
+            NOW,
+            0,
+            9,
+            "a-0, read up to offset 5, was deleted and made",
+        ),
+        (BatchProgress("g", {}), NOW, 3, 9, "a-0 is new and begins at offset 3, not 0"),
     ],
 )
-def test_what_is_lost_is_named(before: Progress, now: Layout, first: int, end: int, line: str) -> None:
+def test_what_is_lost_is_named(before: BatchProgress, now: Layout, first: int, end: int, line: str) -> None:
     going_on = resume(before, now, {A0: first}, {A0: end})
     assert len(going_on.losses) == 1
     assert going_on.losses[0].startswith(line)

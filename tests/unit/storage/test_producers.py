@@ -15,7 +15,7 @@ from levada.model.errors import (
 from levada.storage.loading import LogState
 from levada.storage.log import Log
 from levada.storage.log_config import LogConfig
-from levada.storage.producers import AppendedBatch, EndMarker, Origin, Producer, Producers, java_order
+from levada.storage.producers import AppendedBatch, EndMarker, Origin, Producers, ProducerState, java_order
 from tests.logs import SMALL, T0, append, batch, clean, end_transaction, killed, marker, opened, values_of
 
 LAST = 2**31 - 1
@@ -350,7 +350,7 @@ def test_another_epochs_batches_are_not_recalled(tmp_path: Path) -> None:
 
 def test_snapshots_list_producers_as_a_java_map_does() -> None:
     ids = [5, 1, 16, 33, 2, 1 << 32]
-    assert java_order({one: Producer(0) for one in ids}) == [16, 1, 33, 1 << 32, 2, 5]
+    assert java_order({one: ProducerState(0) for one in ids}) == [16, 1, 33, 1 << 32, 2, 5]
 
 
 def test_a_marker_begins_its_producers_epoch() -> None:

@@ -13,10 +13,10 @@ from levada.transactions import (
     GroupMember,
     GroupOutcome,
     MarkerWork,
-    State,
     Transaction,
     TransactionMachine,
     TransactionSettings,
+    TransactionState,
 )
 from levada.transactions.transaction import TopicPartition
 from tests.unit.transactions.journals import MemoryJournal
@@ -69,7 +69,7 @@ class Coordinator:
     def of(self, name: str = ID) -> Transaction:
         return self.machine.transactions[name]
 
-    def state(self, name: str = ID) -> State:
+    def state(self, name: str = ID) -> TransactionState:
         return self.of(name).state
 
     def identity(self, name: str = ID) -> tuple[int, int]:

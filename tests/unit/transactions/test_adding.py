@@ -3,7 +3,7 @@
 import pytest
 
 from levada.model.errors import CoordinatorNotAvailable, ErrorCode
-from levada.transactions import State
+from levada.transactions import TransactionState
 from tests.unit.transactions.harness import BUMPING, FROM_BROKERS, ID, A, B, Coordinator
 
 
@@ -13,7 +13,7 @@ def test_the_first_partitions_begin_the_transaction() -> None:
     coordinator.advance(7)
     assert coordinator.add(A, B) is ErrorCode.NONE
     transaction = coordinator.of()
-    assert (transaction.state, transaction.partitions) == (State.ONGOING, frozenset({A, B}))
+    assert (transaction.state, transaction.partitions) == (TransactionState.ONGOING, frozenset({A, B}))
     assert (transaction.started_ms, transaction.updated_ms) == (coordinator.now_ms, coordinator.now_ms)
 
 
@@ -69,7 +69,7 @@ def test_who_may_not_add_is_told_why(version: int) -> None:
     assert coordinator.add(A, at=(producer_id + 1, epoch), version=version) is unknown
     assert coordinator.add(A, at=(producer_id, epoch - 1), version=version) is fenced
     assert coordinator.add(A, at=(producer_id, epoch + 1), version=version) is fenced
-    assert coordinator.state() is State.EMPTY
+    assert coordinator.state() is TransactionState.EMPTY
     assert len(coordinator.journal.batches) == 1
 
 
@@ -87,7 +87,7 @@ def test_partitions_that_cannot_be_written_are_not_added() -> None:
     at = coordinator.identity()
     refused = coordinator.run(lambda machine, token: machine.add_partitions(token, ID, *at, [A], 3, coordinator.now_ms))
     assert refused.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert coordinator.state() is State.EMPTY
+    assert coordinator.state() is TransactionState.EMPTY
     coordinator.journal.refusal = None
     assert coordinator.add(A) is ErrorCode.NONE
 

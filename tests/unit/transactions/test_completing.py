@@ -1,7 +1,7 @@
 """Transactions whose markers are all written, several at once."""
 
 from levada.model.errors import MessageTooLarge
-from levada.transactions import MarkerWork, State, Transaction
+from levada.transactions import MarkerWork, Transaction, TransactionState
 from levada.transactions.machine import COMPLETION_RETRY_MS
 from levada.transactions.records import NO_EPOCH
 from tests.unit.transactions.harness import FROM_BROKERS, Coordinator
@@ -21,7 +21,7 @@ def complete(coordinator: Coordinator, work: MarkerWork) -> None:
     coordinator.shard.run(lambda machine: machine.all_markers_written(work.markers, now_ms), now_ms)
 
 
-def states(coordinator: Coordinator) -> list[State]:
+def states(coordinator: Coordinator) -> list[TransactionState]:
     return [coordinator.of(name).state for name in NAMES]
 
 
@@ -29,7 +29,7 @@ def test_the_members_of_a_group_are_completed_by_one_batch() -> None:
     coordinator, work = committed_together()
     written = len(coordinator.journal.batches)
     complete(coordinator, work)
-    assert states(coordinator) == [State.COMPLETE_COMMIT] * 3
+    assert states(coordinator) == [TransactionState.COMPLETE_COMMIT] * 3
     assert [len(batch) for batch in coordinator.journal.batches[written:]] == [3]
 
 
@@ -47,11 +47,11 @@ def test_a_batch_that_cannot_be_written_is_written_member_by_member_later() -> N
     coordinator, work = committed_together()
     coordinator.journal.refusal = MessageTooLarge("too large together")
     complete(coordinator, work)
-    assert states(coordinator) == [State.PREPARE_COMMIT] * 3
+    assert states(coordinator) == [TransactionState.PREPARE_COMMIT] * 3
     coordinator.journal.refusal = None
     written = len(coordinator.journal.batches)
     coordinator.shard.expire(coordinator.now_ms + COMPLETION_RETRY_MS)
-    assert states(coordinator) == [State.COMPLETE_COMMIT] * 3
+    assert states(coordinator) == [TransactionState.COMPLETE_COMMIT] * 3
     assert [len(batch) for batch in coordinator.journal.batches[written:]] == [1, 1, 1]
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from levada.model.errors import CoordinatorNotAvailable, ErrorCode, NotCoordinator
-from levada.transactions import MARKERS, Marker, MarkerWork, State
+from levada.transactions import MARKERS, Marker, MarkerWork, TransactionState
 from levada.transactions.machine import COMPLETION_RETRY_MS
 from levada.transactions.transaction import MAX_CLIENT_EPOCH, MAX_EPOCH
 from tests.unit.transactions.harness import (
@@ -22,16 +22,18 @@ NONE, CONCURRENT = ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS
 WRONG, FENCED = ErrorCode.INVALID_TXN_STATE, ErrorCode.PRODUCER_FENCED
 
 
-def in_state(state: State, version: int = CLASSIC) -> Coordinator:
+def in_state(state: TransactionState, version: int = CLASSIC) -> Coordinator:
     coordinator = Coordinator()
     coordinator.init()
-    if state is State.EMPTY:
+    if state is TransactionState.EMPTY:
         return coordinator
     coordinator.add(A, B, version=FROM_BROKERS if version >= BUMPING else 3)
-    if state is State.ONGOING:
+    if state is TransactionState.ONGOING:
         return coordinator
-    coordinator.end(commit=state in (State.PREPARE_COMMIT, State.COMPLETE_COMMIT), version=version)
-    if state in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT):
+    coordinator.end(
+        commit=state in (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT), version=version
+    )
+    if state in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT):
         coordinator.write_markers()
     assert coordinator.state() is state
     return coordinator
@@ -46,11 +48,11 @@ def test_the_classic_end_keeps_the_epoch(version: int, commit: bool) -> None:
     coordinator.advance(9)
     reply = coordinator.end(commit=commit, version=version)
     assert (reply.error_code, reply.producer_id, reply.producer_epoch) == (0, -1, -1)
-    assert coordinator.state() is (State.PREPARE_COMMIT if commit else State.PREPARE_ABORT)
+    assert coordinator.state() is (TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT)
     assert coordinator.work == [MarkerWork((Marker(ID, FIRST_PRODUCER_ID, 0, commit, 0, (A, B)),))]
     coordinator.write_markers()
     complete = coordinator.of()
-    assert complete.state is (State.COMPLETE_COMMIT if commit else State.COMPLETE_ABORT)
+    assert complete.state is (TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT)
     assert (complete.producer_epoch, complete.partitions) == (0, frozenset())
     assert (complete.started_ms, complete.updated_ms) == (begun_ms, begun_ms + 9)
 
@@ -69,50 +71,50 @@ def test_since_version_5_every_transaction_has_its_epoch(commit: bool) -> None:
 @pytest.mark.parametrize(
     ("state", "on_commit", "on_abort"),
     [
-        (State.EMPTY, WRONG, WRONG),
-        (State.ONGOING, NONE, NONE),
-        (State.PREPARE_COMMIT, CONCURRENT, CONCURRENT),
-        (State.PREPARE_ABORT, CONCURRENT, CONCURRENT),
-        (State.COMPLETE_COMMIT, NONE, WRONG),
-        (State.COMPLETE_ABORT, WRONG, NONE),
+        (TransactionState.EMPTY, WRONG, WRONG),
+        (TransactionState.ONGOING, NONE, NONE),
+        (TransactionState.PREPARE_COMMIT, CONCURRENT, CONCURRENT),
+        (TransactionState.PREPARE_ABORT, CONCURRENT, CONCURRENT),
+        (TransactionState.COMPLETE_COMMIT, NONE, WRONG),
+        (TransactionState.COMPLETE_ABORT, WRONG, NONE),
     ],
 )
-def test_the_classic_table(state: State, on_commit: ErrorCode, on_abort: ErrorCode) -> None:
+def test_the_classic_table(state: TransactionState, on_commit: ErrorCode, on_abort: ErrorCode) -> None:
     for commit, code in ((True, on_commit), (False, on_abort)):
         coordinator = in_state(state)
         before = coordinator.of()
         assert coordinator.end(commit=commit).error_code == code
-        if state is not State.ONGOING:
+        if state is not TransactionState.ONGOING:
             assert coordinator.of() == before
 
 
 @pytest.mark.parametrize(
     ("state", "retries", "commit", "code"),
     [
-        (State.EMPTY, False, True, WRONG),
-        (State.EMPTY, False, False, NONE),
-        (State.EMPTY, True, True, FENCED),
-        (State.EMPTY, True, False, FENCED),
-        (State.ONGOING, False, True, NONE),
-        (State.ONGOING, False, False, NONE),
-        (State.ONGOING, True, True, FENCED),
-        (State.ONGOING, True, False, FENCED),
-        (State.PREPARE_COMMIT, False, True, CONCURRENT),
-        (State.PREPARE_COMMIT, True, True, CONCURRENT),
-        (State.PREPARE_COMMIT, True, False, CONCURRENT),
-        (State.PREPARE_ABORT, True, False, CONCURRENT),
-        (State.PREPARE_ABORT, True, True, CONCURRENT),
-        (State.COMPLETE_COMMIT, True, True, NONE),
-        (State.COMPLETE_COMMIT, True, False, WRONG),
-        (State.COMPLETE_COMMIT, False, True, WRONG),
-        (State.COMPLETE_COMMIT, False, False, NONE),
-        (State.COMPLETE_ABORT, True, False, NONE),
-        (State.COMPLETE_ABORT, True, True, WRONG),
-        (State.COMPLETE_ABORT, False, False, NONE),
-        (State.COMPLETE_ABORT, False, True, WRONG),
+        (TransactionState.EMPTY, False, True, WRONG),
+        (TransactionState.EMPTY, False, False, NONE),
+        (TransactionState.EMPTY, True, True, FENCED),
+        (TransactionState.EMPTY, True, False, FENCED),
+        (TransactionState.ONGOING, False, True, NONE),
+        (TransactionState.ONGOING, False, False, NONE),
+        (TransactionState.ONGOING, True, True, FENCED),
+        (TransactionState.ONGOING, True, False, FENCED),
+        (TransactionState.PREPARE_COMMIT, False, True, CONCURRENT),
+        (TransactionState.PREPARE_COMMIT, True, True, CONCURRENT),
+        (TransactionState.PREPARE_COMMIT, True, False, CONCURRENT),
+        (TransactionState.PREPARE_ABORT, True, False, CONCURRENT),
+        (TransactionState.PREPARE_ABORT, True, True, CONCURRENT),
+        (TransactionState.COMPLETE_COMMIT, True, True, NONE),
+        (TransactionState.COMPLETE_COMMIT, True, False, WRONG),
+        (TransactionState.COMPLETE_COMMIT, False, True, WRONG),
+        (TransactionState.COMPLETE_COMMIT, False, False, NONE),
+        (TransactionState.COMPLETE_ABORT, True, False, NONE),
+        (TransactionState.COMPLETE_ABORT, True, True, WRONG),
+        (TransactionState.COMPLETE_ABORT, False, False, NONE),
+        (TransactionState.COMPLETE_ABORT, False, True, WRONG),
     ],
 )
-def test_the_table_of_version_2(state: State, retries: bool, commit: bool, code: ErrorCode) -> None:
+def test_the_table_of_version_2(state: TransactionState, retries: bool, commit: bool, code: ErrorCode) -> None:
     """A retry comes with the epoch before the bump."""
     coordinator = in_state(state, BUMPING)
     producer_id, epoch = coordinator.identity()
@@ -126,8 +128,10 @@ def test_the_table_of_version_2(state: State, retries: bool, commit: bool, code:
         assert (reply.producer_id, reply.producer_epoch) == (producer_id, epoch + 1)
 
 
-@pytest.mark.parametrize("state", [State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT])
-def test_an_abort_of_nothing_bumps_the_epoch_and_tells_nobody(state: State) -> None:
+@pytest.mark.parametrize(
+    "state", [TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT]
+)
+def test_an_abort_of_nothing_bumps_the_epoch_and_tells_nobody(state: TransactionState) -> None:
     coordinator = in_state(state, BUMPING)
     epoch = coordinator.of().producer_epoch
     coordinator.advance(5)
@@ -135,7 +139,7 @@ def test_an_abort_of_nothing_bumps_the_epoch_and_tells_nobody(state: State) -> N
     assert [marker.partitions for work in coordinator.work for marker in work.markers] == [()]
     assert coordinator.of().started_ms == coordinator.now_ms
     coordinator.write_markers()
-    assert (coordinator.state(), coordinator.of().producer_epoch) == (State.COMPLETE_ABORT, epoch + 1)
+    assert (coordinator.state(), coordinator.of().producer_epoch) == (TransactionState.COMPLETE_ABORT, epoch + 1)
 
 
 @pytest.mark.parametrize("version", [1, 2, CLASSIC, BUMPING])
@@ -150,14 +154,14 @@ def test_who_may_not_end_is_told_why(version: int) -> None:
     assert coordinator.end(at=(producer_id + 1, epoch), version=version).error_code == unknown
     assert coordinator.end(at=(producer_id, epoch + 1), version=version).error_code == fenced
     assert coordinator.end(at=(producer_id, epoch - 1), version=version).error_code == fenced
-    assert coordinator.state() is State.ONGOING
+    assert coordinator.state() is TransactionState.ONGOING
 
 
 @pytest.mark.parametrize("commit", [True, False])
-@pytest.mark.parametrize("state", [State.PREPARE_COMMIT, State.PREPARE_ABORT])
+@pytest.mark.parametrize("state", [TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT])
 @pytest.mark.parametrize("ended_by", [CLASSIC, BUMPING])
 def test_the_versions_differ_in_what_they_ask_first_while_markers_are_written(
-    state: State, commit: bool, ended_by: int
+    state: TransactionState, commit: bool, ended_by: int
 ) -> None:
     """As Apache 4.3.1 answers; since version 5 nobody hears more than that he has to wait."""
     coordinator = in_state(state, ended_by)
@@ -178,8 +182,8 @@ def test_the_versions_differ_in_what_they_ask_first_while_markers_are_written(
 
 
 @pytest.mark.parametrize("commit", [True, False])
-@pytest.mark.parametrize("state", [State.COMPLETE_COMMIT, State.COMPLETE_ABORT])
-def test_when_markers_are_written_other_epochs_are_fenced(state: State, commit: bool) -> None:
+@pytest.mark.parametrize("state", [TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT])
+def test_when_markers_are_written_other_epochs_are_fenced(state: TransactionState, commit: bool) -> None:
     coordinator = in_state(state, BUMPING)
     before = coordinator.of()
     producer_id, epoch = coordinator.identity()
@@ -221,7 +225,7 @@ def test_without_another_producer_id_at_hand_the_transaction_stays_open() -> Non
     coordinator.add(A, version=FROM_BROKERS)
     coordinator.has_ids = False
     assert coordinator.end(version=BUMPING).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    assert coordinator.state() is State.ONGOING
+    assert coordinator.state() is TransactionState.ONGOING
     coordinator.has_ids = True
     assert coordinator.end(version=BUMPING).error_code == 0
 
@@ -249,28 +253,28 @@ def test_an_end_that_cannot_be_written_has_no_markers() -> None:
     members = coordinator.members(ID)
     refused = coordinator.run(lambda machine, token: machine.group_commit(token, members, coordinator.now_ms))
     assert refused.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert (coordinator.state(), coordinator.work) == (State.ONGOING, [])
+    assert (coordinator.state(), coordinator.work) == (TransactionState.ONGOING, [])
 
 
 def test_a_completion_that_cannot_be_written_is_tried_again() -> None:
-    coordinator = in_state(State.PREPARE_COMMIT)
+    coordinator = in_state(TransactionState.PREPARE_COMMIT)
     coordinator.journal.refusal = CoordinatorNotAvailable("no replicas")
     coordinator.write_markers()
     coordinator.advance(3 * COMPLETION_RETRY_MS)
-    assert coordinator.state() is State.PREPARE_COMMIT
+    assert coordinator.state() is TransactionState.PREPARE_COMMIT
     coordinator.journal.refusal = None
     coordinator.advance(COMPLETION_RETRY_MS)
-    assert coordinator.state() is State.COMPLETE_COMMIT
+    assert coordinator.state() is TransactionState.COMPLETE_COMMIT
 
 
 def test_a_new_coordinator_finishes_what_was_decided() -> None:
-    coordinator = in_state(State.PREPARE_ABORT)
+    coordinator = in_state(TransactionState.PREPARE_ABORT)
     (work,) = coordinator.work
     coordinator.load()
     assert coordinator.work == [work]
     coordinator.write_markers()
     coordinator.load()
-    assert (coordinator.state(), coordinator.work) == (State.COMPLETE_ABORT, [])
+    assert (coordinator.state(), coordinator.work) == (TransactionState.COMPLETE_ABORT, [])
 
 
 def test_who_resigns_sends_no_markers() -> None:
@@ -285,8 +289,8 @@ def test_who_resigns_sends_no_markers() -> None:
     assert len(output) == 2
 
 
-@pytest.mark.parametrize("state", [State.EMPTY, State.ONGOING, State.COMPLETE_COMMIT])
-def test_markers_of_something_else_complete_nothing(state: State) -> None:
+@pytest.mark.parametrize("state", [TransactionState.EMPTY, TransactionState.ONGOING, TransactionState.COMPLETE_COMMIT])
+def test_markers_of_something_else_complete_nothing(state: TransactionState) -> None:
     coordinator = in_state(state)
     before = coordinator.of()
     coordinator.markers_written(ID, before.producer_epoch)
@@ -295,9 +299,9 @@ def test_markers_of_something_else_complete_nothing(state: State) -> None:
 
 
 def test_markers_of_another_epoch_complete_nothing() -> None:
-    coordinator = in_state(State.PREPARE_COMMIT)
+    coordinator = in_state(TransactionState.PREPARE_COMMIT)
     coordinator.markers_written(ID, 7)
-    assert coordinator.state() is State.PREPARE_COMMIT
+    assert coordinator.state() is TransactionState.PREPARE_COMMIT
 
 
 def test_markers_are_told_by_partition() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from levada.model.errors import ErrorCode
-from levada.transactions import GroupMember, State, TransactionSettings
+from levada.transactions import GroupMember, TransactionSettings, TransactionState
 from levada.transactions.group_commit import MAX_MEMBERS, group_of
 from levada.transactions.transaction import MAX_CLIENT_EPOCH, record_of
 from tests.unit.transactions.harness import BUMPING, FROM_BROKERS, TIMEOUT_MS, A, B, Coordinator
@@ -35,13 +35,13 @@ def test_all_members_are_decided_in_one_batch_with_one_piece_of_work() -> None:
     assert outcome.error_code is NONE
     assert [(one.producer_id, one.producer_epoch) for one in outcome.members] == [(1_000, 1), (1_001, 1), (1_002, 1)]
     assert len(coordinator.journal.batches[-1]) == 3
-    assert {coordinator.state(name) for name in NAMES} == {State.PREPARE_COMMIT}
+    assert {coordinator.state(name) for name in NAMES} == {TransactionState.PREPARE_COMMIT}
     (work,) = coordinator.work
     assert work.transactional_ids == NAMES
     assert [marker.transactional_id for marker in work.by_partition()[A]] == ["x", "y", "z"]
     assert [marker.transactional_id for marker in work.by_partition()[B]] == ["y", "z"]
     coordinator.write_markers()
-    assert {coordinator.state(name) for name in NAMES} == {State.COMPLETE_COMMIT}
+    assert {coordinator.state(name) for name in NAMES} == {TransactionState.COMPLETE_COMMIT}
 
 
 def test_classic_members_keep_their_epoch() -> None:
@@ -102,7 +102,7 @@ def test_a_member_that_committed_with_others_refuses_all() -> None:
     assert codes(coordinator, members) == [WRONG, WRONG, OTHERS]
     coordinator.write_markers()
     assert codes(coordinator, members) == [WRONG, WRONG, OTHERS]
-    assert coordinator.state("z") is State.ONGOING
+    assert coordinator.state("z") is TransactionState.ONGOING
 
 
 def test_a_fenced_member_refuses_all() -> None:
@@ -112,7 +112,7 @@ def test_a_fenced_member_refuses_all() -> None:
     coordinator.write_markers()
     coordinator.init("x")
     assert codes(coordinator, members) == [FENCED, OTHERS, OTHERS]
-    assert coordinator.state("y") is State.ONGOING
+    assert coordinator.state("y") is TransactionState.ONGOING
 
 
 def test_a_member_that_timed_out_refuses_all() -> None:
@@ -131,14 +131,14 @@ def test_once_decided_no_timeout_aborts_a_member() -> None:
     coordinator = with_open_transactions()
     coordinator.group_commit(coordinator.members(*NAMES))
     coordinator.advance(10 * TIMEOUT_MS)
-    assert {coordinator.state(name) for name in NAMES} == {State.PREPARE_COMMIT}
+    assert {coordinator.state(name) for name in NAMES} == {TransactionState.PREPARE_COMMIT}
 
 
 def test_members_without_a_driver_are_aborted_by_their_timeout() -> None:
     coordinator = with_open_transactions()
     coordinator.advance(TIMEOUT_MS + CHECK_MS)
     coordinator.write_markers()
-    assert {coordinator.state(name) for name in NAMES} == {State.COMPLETE_ABORT}
+    assert {coordinator.state(name) for name in NAMES} == {TransactionState.COMPLETE_ABORT}
 
 
 def test_every_reason_is_told() -> None:
@@ -175,7 +175,7 @@ def test_a_member_with_the_last_epoch_goes_on_with_another_producer_id() -> None
     coordinator.has_ids = False
     lacking = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert codes(coordinator, members) == [OTHERS, lacking, OTHERS]
-    assert {coordinator.state(name) for name in NAMES} == {State.ONGOING}
+    assert {coordinator.state(name) for name in NAMES} == {TransactionState.ONGOING}
     coordinator.has_ids = True
     outcome = coordinator.group_commit(members)
     assert [(one.producer_id, one.producer_epoch) for one in outcome.members] == [(1_000, 1), (1_003, 0), (1_004, 0)]

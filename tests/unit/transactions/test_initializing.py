@@ -4,7 +4,7 @@ import pytest
 
 from levada.model.errors import CoordinatorNotAvailable, ErrorCode
 from levada.protocol.messages.init_producer_id import InitProducerIdRequest
-from levada.transactions import State, TransactionSettings
+from levada.transactions import TransactionSettings, TransactionState
 from levada.transactions.transaction import MAX_CLIENT_EPOCH, MAX_EPOCH
 from tests.unit.transactions.harness import BUMPING, FIRST_PRODUCER_ID, ID, A, Coordinator
 from tests.unit.transactions.journals import value_of
@@ -32,7 +32,7 @@ def test_the_first_producer_of_an_id_begins_with_epoch_0() -> None:
     reply = coordinator.init()
     assert (reply.error_code, reply.producer_id, reply.producer_epoch) == (0, FIRST_PRODUCER_ID, 0)
     transaction = coordinator.of()
-    assert transaction.state is State.EMPTY
+    assert transaction.state is TransactionState.EMPTY
     assert transaction.previous_producer_id == FIRST_PRODUCER_ID
     assert (transaction.started_ms, transaction.updated_ms) == (-1, coordinator.now_ms)
 
@@ -84,7 +84,7 @@ def test_an_open_transaction_is_aborted_first_and_its_producer_fenced() -> None:
     coordinator.open(ID)
     old = coordinator.identity()
     assert coordinator.init().error_code == ErrorCode.CONCURRENT_TRANSACTIONS
-    assert coordinator.state() is State.PREPARE_ABORT
+    assert coordinator.state() is TransactionState.PREPARE_ABORT
     (work,) = coordinator.work
     assert (work.markers[0].is_commit, work.markers[0].producer_epoch) == (False, 1)
     assert coordinator.init().error_code == ErrorCode.CONCURRENT_TRANSACTIONS
@@ -102,7 +102,7 @@ def test_an_older_instance_cannot_abort_what_its_successor_has_begun() -> None:
     coordinator.add(A)
     reply = coordinator.init(claimed=(older.producer_id, older.producer_epoch))
     assert reply.error_code == ErrorCode.PRODUCER_FENCED
-    assert coordinator.of().state is State.ONGOING
+    assert coordinator.of().state is TransactionState.ONGOING
     # Its own instance may go on after an error, and begins by aborting.
     reply = coordinator.init(claimed=(newer.producer_id, newer.producer_epoch))
     assert reply.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
@@ -126,7 +126,7 @@ def test_a_fence_that_cannot_be_written_changes_nothing() -> None:
     refusal = coordinator.run(lambda machine, token: machine.init_producer_id(token, request, 5, coordinator.now_ms))
     assert refusal.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert not coordinator.work
-    assert (coordinator.state(), coordinator.of().producer_epoch) == (State.ONGOING, 0)
+    assert (coordinator.state(), coordinator.of().producer_epoch) == (TransactionState.ONGOING, 0)
 
 
 class TestAfterAnError:
@@ -263,14 +263,14 @@ class TestEpochsRunOut:
         coordinator.has_ids = False
         assert coordinator.init().error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         coordinator.advance(100_000)
-        assert coordinator.state() is State.ONGOING
+        assert coordinator.state() is TransactionState.ONGOING
         coordinator.has_ids = True
         coordinator.advance(10_000)
-        assert coordinator.state() is State.PREPARE_ABORT
+        assert coordinator.state() is TransactionState.PREPARE_ABORT
 
 
-@pytest.mark.parametrize("state", [State.DEAD, State.PREPARE_EPOCH_FENCE])
-def test_a_state_that_is_never_written_is_an_error_of_ours(state: State) -> None:
+@pytest.mark.parametrize("state", [TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE])
+def test_a_state_that_is_never_written_is_an_error_of_ours(state: TransactionState) -> None:
     coordinator = Coordinator()
     coordinator.init()
     records = coordinator.journal.records()

@@ -4,7 +4,7 @@ import pytest
 
 from levada.coordination.decision import Record
 from levada.protocol.errors import MalformedMessage
-from levada.transactions import State, Transaction, TransactionMachine, TransactionSettings
+from levada.transactions import Transaction, TransactionMachine, TransactionSettings, TransactionState
 from levada.transactions.records import TransactionLogKey, decode, encode
 from levada.transactions.states import BY_NUMBER, BY_TITLE, DECIDED, IDLE, NEXT
 from levada.transactions.transaction import record_of, removal_of, transaction_from
@@ -15,7 +15,7 @@ FULL = Transaction(
     producer_id=5,
     producer_epoch=6,
     timeout_ms=7,
-    state=State.PREPARE_COMMIT,
+    state=TransactionState.PREPARE_COMMIT,
     updated_ms=8,
     started_ms=9,
     partitions=frozenset({("a", 0), ("a", 2), ("b", 1)}),
@@ -96,18 +96,18 @@ def test_the_key_is_the_transactional_id() -> None:
 
 
 def test_states_have_apaches_numbers_and_names() -> None:
-    assert [state.number for state in State] == list(range(8)) == sorted(BY_NUMBER)
-    assert BY_TITLE["PrepareEpochFence"] is State.PREPARE_EPOCH_FENCE
+    assert [state.number for state in TransactionState] == list(range(8)) == sorted(BY_NUMBER)
+    assert BY_TITLE["PrepareEpochFence"] is TransactionState.PREPARE_EPOCH_FENCE
 
 
 def test_a_decided_transaction_can_only_be_completed() -> None:
-    assert NEXT[State.PREPARE_COMMIT] == {State.COMPLETE_COMMIT}
-    assert NEXT[State.PREPARE_ABORT] == {State.COMPLETE_ABORT}
-    assert set(NEXT) == set(State)
+    assert NEXT[TransactionState.PREPARE_COMMIT] == {TransactionState.COMPLETE_COMMIT}
+    assert NEXT[TransactionState.PREPARE_ABORT] == {TransactionState.COMPLETE_ABORT}
+    assert set(NEXT) == set(TransactionState)
     assert not DECIDED & IDLE
-    assert all(State.PREPARE_COMMIT not in NEXT[state] for state in IDLE)
+    assert all(TransactionState.PREPARE_COMMIT not in NEXT[state] for state in IDLE)
 
 
 def test_no_transition_beside_the_table() -> None:
     with pytest.raises(AssertionError):
-        FULL._replace(state=State.EMPTY).completed(1)
+        FULL._replace(state=TransactionState.EMPTY).completed(1)

@@ -1,7 +1,7 @@
 """Transactions that are open for too long, and ids that nobody uses any more."""
 
 from levada.model.errors import CoordinatorNotAvailable, ErrorCode
-from levada.transactions import State, TransactionSettings
+from levada.transactions import TransactionSettings, TransactionState
 from levada.transactions.machine import ABORTS_PER_TURN, REMOVALS_PER_BATCH, TURN_INTERVAL_MS
 from tests.unit.transactions.harness import BUMPING, FROM_BROKERS, ID, TIMEOUT_MS, A, Coordinator
 
@@ -15,9 +15,9 @@ def test_a_transaction_is_aborted_at_the_first_check_after_its_timeout() -> None
     coordinator = Coordinator()
     coordinator.open(ID)
     coordinator.advance(TIMEOUT_MS)
-    assert coordinator.state() is State.ONGOING
+    assert coordinator.state() is TransactionState.ONGOING
     coordinator.advance(CHECK_MS)
-    assert coordinator.state() is State.PREPARE_ABORT
+    assert coordinator.state() is TransactionState.PREPARE_ABORT
     assert [work.transactional_ids for work in coordinator.work] == [(ID,)]
 
 
@@ -28,7 +28,7 @@ def test_who_comes_too_late_is_fenced() -> None:
     coordinator.advance(TIMEOUT_MS + CHECK_MS)
     assert coordinator.end(at=late).error_code == ErrorCode.PRODUCER_FENCED
     coordinator.write_markers()
-    assert coordinator.state() is State.COMPLETE_ABORT
+    assert coordinator.state() is TransactionState.COMPLETE_ABORT
     assert coordinator.end(at=late).error_code == ErrorCode.PRODUCER_FENCED
     assert coordinator.add(A, at=late) is ErrorCode.PRODUCER_FENCED
     assert coordinator.verify(A, at=late) == [ErrorCode.PRODUCER_FENCED]
@@ -52,7 +52,7 @@ def test_time_counts_from_the_beginning_of_the_transaction() -> None:
     coordinator.advance(TIMEOUT_MS - 1)
     coordinator.add(("c", 3))
     coordinator.advance(CHECK_MS + 1)
-    assert coordinator.state() is State.PREPARE_ABORT
+    assert coordinator.state() is TransactionState.PREPARE_ABORT
 
 
 def test_a_new_coordinator_goes_on_counting() -> None:
@@ -61,7 +61,7 @@ def test_a_new_coordinator_goes_on_counting() -> None:
     coordinator.advance(TIMEOUT_MS)
     coordinator.load()
     coordinator.advance(CHECK_MS)
-    assert coordinator.state() is State.PREPARE_ABORT
+    assert coordinator.state() is TransactionState.PREPARE_ABORT
 
 
 def test_the_largest_timeout_stands_for_none() -> None:
@@ -69,7 +69,7 @@ def test_the_largest_timeout_stands_for_none() -> None:
     coordinator.init(timeout_ms=2**31 - 1)
     coordinator.add(A)
     coordinator.sleep(2**32)
-    assert coordinator.state() is State.ONGOING
+    assert coordinator.state() is TransactionState.ONGOING
 
 
 def test_an_abort_that_cannot_be_written_comes_at_a_later_check() -> None:
@@ -77,10 +77,10 @@ def test_an_abort_that_cannot_be_written_comes_at_a_later_check() -> None:
     coordinator.open(ID)
     coordinator.journal.refusal = CoordinatorNotAvailable("no replicas")
     coordinator.advance(TIMEOUT_MS + 3 * CHECK_MS)
-    assert (coordinator.state(), coordinator.of().producer_epoch) == (State.ONGOING, 0)
+    assert (coordinator.state(), coordinator.of().producer_epoch) == (TransactionState.ONGOING, 0)
     coordinator.journal.refusal = None
     coordinator.advance(CHECK_MS)
-    assert (coordinator.state(), coordinator.of().producer_epoch) == (State.PREPARE_ABORT, 1)
+    assert (coordinator.state(), coordinator.of().producer_epoch) == (TransactionState.PREPARE_ABORT, 1)
 
 
 def test_many_aborts_are_done_in_bits_with_a_batch_each() -> None:
@@ -91,7 +91,7 @@ def test_many_aborts_are_done_in_bits_with_a_batch_each() -> None:
     left = []
     for _ in range(4):
         coordinator.shard.expire(coordinator.now_ms)
-        left.append(sum(coordinator.state(name) is State.ONGOING for name in names))
+        left.append(sum(coordinator.state(name) is TransactionState.ONGOING for name in names))
         coordinator.now_ms += 1
     assert left == [ABORTS_PER_TURN + 1, 1, 0, 0]
     assert [len(batch) for batch in coordinator.journal.batches[-len(names) :]] == [1] * len(names)
@@ -106,7 +106,7 @@ def test_a_check_in_the_middle_of_aborts_begins_anew() -> None:
     coordinator.now_ms += TIMEOUT_MS + 1
     coordinator.shard.expire(coordinator.now_ms)
     for name in names:
-        if coordinator.state(name) is State.ONGOING:
+        if coordinator.state(name) is TransactionState.ONGOING:
             coordinator.end(name=name)
     coordinator.now_ms += 1
     coordinator.shard.expire(coordinator.now_ms)

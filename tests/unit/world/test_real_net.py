@@ -8,13 +8,13 @@ import socket
 import pytest
 
 from levada.world import real_net
-from levada.world.real_net import Address, RealListener, RealNet, bind_all
+from levada.world.real_net import RealListener, RealNet, ResolvedAddress, bind_all
 from tests.descriptors import no_descriptors_to_spare
 from tests.unit.echo import EchoClient, EchoServer
 from tests.unit.world.loops import LOOPS, run_on
 
-IPV4 = Address(socket.AF_INET, "127.0.0.1", ())
-IPV6 = Address(socket.AF_INET6, "::1", (0, 0))
+IPV4 = ResolvedAddress(socket.AF_INET, "127.0.0.1", ())
+IPV6 = ResolvedAddress(socket.AF_INET6, "::1", (0, 0))
 
 
 def has_ipv6() -> bool:
@@ -65,7 +65,7 @@ def test_bytes_go_to_a_free_port_and_back_without_delay(loop: str, host: str) ->
 @needs_ipv6
 @pytest.mark.parametrize("loop", LOOPS)
 def test_both_families_of_a_name_get_the_same_free_port(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def both(host: str) -> list[Address]:
+    async def both(host: str) -> list[ResolvedAddress]:
         return [IPV6, IPV4]
 
     monkeypatch.setattr(real_net, "resolve", both)
@@ -147,7 +147,7 @@ def test_a_free_port_is_looked_for_again_when_the_second_family_refuses(monkeypa
     attempts: list[int] = []
     bind = real_net._bind
 
-    def second_refuses_twice(address: Address, port: int, *, ipv6_only: bool) -> socket.socket:
+    def second_refuses_twice(address: ResolvedAddress, port: int, *, ipv6_only: bool) -> socket.socket:
         if port:
             attempts.append(port)
             if len(attempts) <= 2:
@@ -155,7 +155,7 @@ def test_a_free_port_is_looked_for_again_when_the_second_family_refuses(monkeypa
         return bind(address, port, ipv6_only=ipv6_only)
 
     monkeypatch.setattr(real_net, "_bind", second_refuses_twice)
-    first, second = bind_all([IPV4, Address(socket.AF_INET, "127.0.0.2", ())], 0)
+    first, second = bind_all([IPV4, ResolvedAddress(socket.AF_INET, "127.0.0.2", ())], 0)
     assert first.getsockname()[1] == second.getsockname()[1] == attempts[-1]
     assert len(attempts) == 3
     first.close()
@@ -163,7 +163,7 @@ def test_a_free_port_is_looked_for_again_when_the_second_family_refuses(monkeypa
 
 
 def test_a_family_that_the_machine_lacks_is_left_out() -> None:
-    missing = Address(socket.AF_INET, "192.0.2.1", ())
+    missing = ResolvedAddress(socket.AF_INET, "192.0.2.1", ())
     (bound,) = bind_all([missing, IPV4], 0)
     assert bound.getsockname()[0] == "127.0.0.1"
     bound.close()
@@ -251,7 +251,7 @@ def test_who_is_not_there_is_said_by_name(loop: str) -> None:
 
 @pytest.mark.parametrize("loop", LOOPS)
 def test_the_second_address_of_a_name_is_tried(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    nobody = Address(socket.AF_INET, "127.0.0.2", ())
+    nobody = ResolvedAddress(socket.AF_INET, "127.0.0.2", ())
     monkeypatch.setattr(real_net, "_addresses", lambda host, flags: [nobody, IPV4])
 
     async def main() -> None:

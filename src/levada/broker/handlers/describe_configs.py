@@ -1,7 +1,7 @@
 """DescribeConfigs v1-4. v1 synonyms (KIP-226), v3 types and documentation (KIP-569), v4 flexible."""
 
 from levada.broker.broker import Broker
-from levada.broker.config_entries import ConfigEntry, broker_entries, group_entries, logger_entries, topic_entries
+from levada.broker.config_entries import DescribedConfig, broker_entries, group_entries, logger_entries, topic_entries
 from levada.broker.loggers import levels
 from levada.broker.route import Request
 from levada.metadata.image import BROKER, BROKER_LOGGER, GROUP, TOPIC
@@ -49,7 +49,7 @@ def _answer(
     return result
 
 
-def _entries(resource: DescribeConfigsResource, broker: Broker) -> list[ConfigEntry]:
+def _entries(resource: DescribeConfigsResource, broker: Broker) -> list[DescribedConfig]:
     name, names = resource.resource_name, frozenset(resource.configuration_keys or ())
     if resource.resource_type == TOPIC:
         check_topic_name(name)
@@ -93,7 +93,7 @@ def _check_own_id(name: str, broker: Broker) -> None:
         raise InvalidRequest(f"Unexpected broker id, expected {broker.identity.node_id} but received {name}")
 
 
-def _entry(entry: ConfigEntry, message: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
+def _entry(entry: DescribedConfig, message: DescribeConfigsRequest) -> DescribeConfigsResourceResult:
     return DescribeConfigsResourceResult(
         name=entry.name,
         value=entry.value,

@@ -4,7 +4,7 @@ from collections.abc import Awaitable
 
 from levada.broker.group_requests import ask
 from levada.broker.route import Request
-from levada.groups import Joiner
+from levada.groups import JoiningClient
 from levada.model.errors import ErrorCode
 from levada.protocol.api import ApiKey, stable_versions
 from levada.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -20,7 +20,7 @@ def handle(message: JoinGroupRequest, request: Request) -> JoinGroupResponse | A
         return _refused(message, request, ErrorCode.INVALID_GROUP_ID)
     if request.version == 0:
         message.rebalance_timeout_ms = message.session_timeout_ms
-    joiner = Joiner(request.client_id or "", request.client_host, request.version)
+    joiner = JoiningClient(request.client_id or "", request.client_host, request.version)
     return ask(
         request,
         message.group_id,

@@ -5,7 +5,7 @@ import sys
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
-from levada.cli.console_producer.line_reader import Columns, LineReader, read_lines
+from levada.cli.console_producer.line_reader import LineColumns, LineReader, read_lines
 from levada.cli.kit.connecting import add_connection, check_reachable, given_settings, settings_for
 from levada.cli.kit.files import read_properties
 from levada.cli.kit.parser import key_value, natural, number, positive
@@ -175,7 +175,7 @@ class Sending:
         self._handles: deque[ManyHandle | Handle] = deque()
         self._has_failed = False
 
-    def send(self, columns: Columns) -> None:
+    def send(self, columns: LineColumns) -> None:
         if columns.headers is None and not self._waits and _longest(columns) < LONG_LINE:
             self._handles.append(self._producer.send_many(self._topic, columns.values, keys=columns.keys))
         else:
@@ -201,7 +201,7 @@ class Sending:
             return f"interrupted: some of the last of {self.count} records may not have been sent"
         return f"interrupted: {self.count} records were sent"
 
-    def _send_each(self, columns: Columns) -> None:
+    def _send_each(self, columns: LineColumns) -> None:
         from levada.client.errors import RecordTooLarge
 
         nothing = [None] * len(columns.values)
@@ -233,5 +233,5 @@ class Sending:
         warn(f"not sent to {self._topic}: {error}")
 
 
-def _longest(columns: Columns) -> int:
+def _longest(columns: LineColumns) -> int:
     return max(len(value or b"") for value in columns.values) + max(len(key or b"") for key in columns.keys or (b"",))

@@ -33,7 +33,7 @@ def read_lines(source: BinaryIO) -> Iterator[list[bytes]]:
 
 
 @dataclass(slots=True)
-class Columns:
+class LineColumns:
     """Records side by side; None in place of a list where no record has any."""
 
     values: list[bytes | None]
@@ -69,19 +69,21 @@ class LineReader:
         except re.error as error:
             raise WrongUsage(f"headers.separator={separator} is no regular expression: {error}") from None
 
-    def parse(self, lines: list[bytes]) -> Columns:
+    def parse(self, lines: list[bytes]) -> LineColumns:
         if self._parses_headers:
             return self._parse_headers(lines)
         if self._parses_key:
             return self._parse_keys(lines)
         self._line_number += len(lines)
-        return Columns([self._unless_null(line) for line in lines] if self._null_marker is not None else list(lines))
+        return LineColumns(
+            [self._unless_null(line) for line in lines] if self._null_marker is not None else list(lines)
+        )
 
-    def _parse_keys(self, lines: list[bytes]) -> Columns:
+    def _parse_keys(self, lines: list[bytes]) -> LineColumns:
         separator, marker = self._key_separator, self._null_marker
         keys: list[bytes | None] = []
         values: list[bytes | None] = []
-        columns = Columns(values, keys)
+        columns = LineColumns(values, keys)
         for line in lines:
             self._line_number += 1
             key: bytes | None
@@ -95,9 +97,9 @@ class LineReader:
             values.append(None if value == marker else value)
         return columns
 
-    def _parse_headers(self, lines: list[bytes]) -> Columns:
+    def _parse_headers(self, lines: list[bytes]) -> LineColumns:
         keys: list[bytes | None] = []
-        columns = Columns([], keys if self._parses_key else None, [])
+        columns = LineColumns([], keys if self._parses_key else None, [])
         for line in lines:
             self._line_number += 1
             try:

@@ -10,7 +10,7 @@ LEAST_SLEEP_SECONDS: Final = 0.002
 UNLIMITED: Final = -1
 
 
-class Throttle:
+class RateThrottle:
     """Keeps whatever is counted at a rate a second; below 0 there is no limit."""
 
     def __init__(self, rate: float) -> None:

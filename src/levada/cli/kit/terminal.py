@@ -31,7 +31,7 @@ def is_terminal(stream: TextIO) -> bool:
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
-class Progress:
+class ProgressBar:
     """A bar on stderr, redrawn in place at most ten times a second."""
 
     def __init__(self, what: str, total: int | None, stream: TextIO) -> None:
@@ -67,9 +67,9 @@ class Progress:
 
 
 @contextmanager
-def progress(what: str, total: int | None = None) -> Iterator[Progress]:
+def progress(what: str, total: int | None = None) -> Iterator[ProgressBar]:
     """While something takes long; `total` is how much there is to do, where that is known."""
-    shown = Progress(what, total, sys.stderr)
+    shown = ProgressBar(what, total, sys.stderr)
     try:
         yield shown
     finally:

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from levada.cli.kit.connecting import DEFAULT_SERVER, check_reachable, given_settings, settings_for
-from levada.cli.kit.measuring import UNLIMITED, Throttle, metrics_table
+from levada.cli.kit.measuring import UNLIMITED, RateThrottle, metrics_table
 from levada.cli.kit.parser import key_value, positive
 from levada.cli.kit.refusals import FAILED, WrongUsage, warn
 from levada.cli.kit.renamed import move_renamed
-from levada.cli.kit.terminal import Progress, progress
+from levada.cli.kit.terminal import ProgressBar, progress
 from levada.cli.producer_perf_test.payloads import file_payloads, numbered_payloads, random_payloads
 from levada.cli.producer_perf_test.stats import Stats
 
@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
         transactions = None
         if "transactional.id" in settings:
             producer.init_transactions()
-            transactions = Transactions(producer, arguments.transaction_duration_ms or TRANSACTION_MS)
+            transactions = TimedTransactions(producer, arguments.transaction_duration_ms or TRANSACTION_MS)
         if arguments.warmup_records > 0:
             print(
                 f"Warmup first {arguments.warmup_records} records."
@@ -117,7 +117,7 @@ def _payloads(arguments: argparse.Namespace) -> Iterator[bytes]:
     return numbered_payloads() if arguments.payload_monotonic else random_payloads(arguments.record_size)
 
 
-class Transactions:
+class TimedTransactions:
     """Begins a transaction where none is open, and commits it when it has lasted long enough."""
 
     def __init__(self, producer: "Producer", duration_ms: int) -> None:
@@ -143,7 +143,7 @@ class Transactions:
 class PerformanceTest:
     """Sends records one by one; a batch is looked at once, when it is acknowledged."""
 
-    def __init__(self, arguments: argparse.Namespace, producer: "Producer", shown: Progress) -> None:
+    def __init__(self, arguments: argparse.Namespace, producer: "Producer", shown: ProgressBar) -> None:
         self.has_failed = False
         self._topic: str = arguments.topic
         self._record_count: int = arguments.num_records
@@ -158,9 +158,9 @@ class PerformanceTest:
         self._stats = Stats(self._record_count, self._interval_ms, _now_ms())
         self._steady: Stats | None = None
 
-    def send_all(self, payloads: Iterator[bytes], transactions: Transactions | None) -> None:
+    def send_all(self, payloads: Iterator[bytes], transactions: TimedTransactions | None) -> None:
         send, topic = self._producer.send, self._topic
-        throttle = None if self._rate == UNLIMITED else Throttle(self._rate)
+        throttle = None if self._rate == UNLIMITED else RateThrottle(self._rate)
         current: Batch | None = None
         for number in range(self._record_count):
             payload = next(payloads)

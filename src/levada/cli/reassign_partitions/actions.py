@@ -9,7 +9,7 @@ from typing import Final
 from levada.cli.kit.refusals import Refused, changing
 from levada.cli.kit.terminal import print_json
 from levada.cli.reassign_partitions.flags import DEFAULT_TIMEOUT_MS
-from levada.cli.reassign_partitions.plan import Plan, plan_document, plan_text
+from levada.cli.reassign_partitions.plan import ReassignmentPlan, plan_document, plan_text
 from levada.cli.reassign_partitions.progress import (
     DirectoryProgress,
     directory_lines,
@@ -72,7 +72,7 @@ def propose(current: Replicas, brokers: list[BrokerState], chance: random.Random
     return proposed
 
 
-def execute(admin: Admin, plan: Plan, arguments: argparse.Namespace) -> None:
+def execute(admin: Admin, plan: ReassignmentPlan, arguments: argparse.Namespace) -> None:
     wanted = plan.replicas
     ongoing = admin.list_partition_reassignments()
     if ongoing and not arguments.additional:
@@ -104,7 +104,7 @@ def execute(admin: Admin, plan: Plan, arguments: argparse.Namespace) -> None:
         _move_directories(admin, plan.directories, arguments)
 
 
-def verify(admin: Admin, plan: Plan, arguments: argparse.Namespace) -> None:
+def verify(admin: Admin, plan: ReassignmentPlan, arguments: argparse.Namespace) -> None:
     ongoing = admin.list_partition_reassignments()
     looked_up = {partition.topic for partition in plan.replicas if partition not in ongoing}
     partitions = partition_progress(plan.replicas, ongoing, _describe_if_there(admin, looked_up))
@@ -148,7 +148,7 @@ def verify(admin: Admin, plan: Plan, arguments: argparse.Namespace) -> None:
         )
 
 
-def cancel(admin: Admin, plan: Plan, arguments: argparse.Namespace) -> None:
+def cancel(admin: Admin, plan: ReassignmentPlan, arguments: argparse.Namespace) -> None:
     found = admin.list_partition_reassignments(plan.replicas)
     moving = sorted(partition for partition, one in found.items() if one.adding or one.removing)
     if moving:
@@ -231,7 +231,7 @@ def _directory_progress(admin: Admin, paths: Mapping[Replica, str]) -> dict[Repl
     return {replica: DirectoryProgress(path, found[replica]) for replica, path in paths.items()}
 
 
-def _involved(admin: Admin, plan: Plan) -> tuple[list[int], list[str]]:
+def _involved(admin: Admin, plan: ReassignmentPlan) -> tuple[list[int], list[str]]:
     """Brokers and topics that throttles may have been set for."""
     brokers = _live_brokers(admin).union(*(replicas for _, replicas in plan.partitions))
     return sorted(brokers), sorted({partition.topic for partition, _ in plan.partitions})

@@ -8,7 +8,7 @@ from levada.cli.kit.files import read_json
 from levada.cli.reassign_partitions.flags import PLAN_FLAG, TOPICS_FLAG, check
 
 if TYPE_CHECKING:
-    from levada.cli.reassign_partitions.plan import Plan
+    from levada.cli.reassign_partitions.plan import ReassignmentPlan
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _plan(arguments: argparse.Namespace) -> "Plan":
+def _plan(arguments: argparse.Namespace) -> "ReassignmentPlan":
     from levada.cli.reassign_partitions.plan import read_plan
 
     path = arguments.reassignment_json_file

@@ -16,7 +16,7 @@ VERSION: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ReassignmentPlan:
     partitions: tuple[tuple[TopicPartition, tuple[int, ...]], ...]
     """In the order of the file, where one may stand twice."""
     directories: Mapping[Replica, str]
@@ -27,7 +27,7 @@ class Plan:
         return dict(self.partitions)
 
 
-def read_plan(document: Any, source: str) -> Plan:
+def read_plan(document: Any, source: str) -> ReassignmentPlan:
     _check_version(document, source)
     partitions = []
     directories = {}
@@ -46,10 +46,10 @@ def read_plan(document: Any, source: str) -> Plan:
         for broker, path in zip(replicas, paths, strict=True):
             if path != ANY_DIRECTORY:
                 directories[Replica(*partition, broker)] = path
-    return Plan(tuple(partitions), directories)
+    return ReassignmentPlan(tuple(partitions), directories)
 
 
-def check_plan(plan: Plan) -> None:
+def check_plan(plan: ReassignmentPlan) -> None:
     """Refused for what no broker could do."""
     if not plan.partitions:
         raise Refused("Partition reassignment list cannot be empty")

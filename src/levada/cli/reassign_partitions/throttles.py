@@ -17,7 +17,7 @@ FOLLOWER_REPLICAS: Final = "follower.replication.throttled.replicas"
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class ReplicaMove:
     sources: frozenset[int]
     destinations: frozenset[int]
 
@@ -26,19 +26,19 @@ def moves(
     ongoing: Mapping[TopicPartition, PartitionReassignment],
     wanted: Mapping[TopicPartition, Sequence[int]],
     current: Mapping[TopicPartition, Sequence[int]],
-) -> dict[TopicPartition, Move]:
+) -> dict[TopicPartition, ReplicaMove]:
     """All that will be under way: a partition that moves already is copied from where it was before."""
     found = {
-        partition: Move(frozenset(one.replicas) - frozenset(one.adding), frozenset(one.adding))
+        partition: ReplicaMove(frozenset(one.replicas) - frozenset(one.adding), frozenset(one.adding))
         for partition, one in ongoing.items()
     }
     for partition, replicas in wanted.items():
         sources = found[partition].sources if partition in found else frozenset(current[partition])
-        found[partition] = Move(sources, frozenset(replicas) - sources)
+        found[partition] = ReplicaMove(sources, frozenset(replicas) - sources)
     return found
 
 
-def throttled_replicas(found: Mapping[TopicPartition, Move]) -> dict[str, dict[str, str]]:
+def throttled_replicas(found: Mapping[TopicPartition, ReplicaMove]) -> dict[str, dict[str, str]]:
     """By topic the keys that name replicas as PARTITION:BROKER, sorted as Apache sorts them: as text."""
     topics: dict[str, dict[str, set[str]]] = {}
     for partition, move in found.items():
@@ -48,7 +48,7 @@ def throttled_replicas(found: Mapping[TopicPartition, Move]) -> dict[str, dict[s
     return {topic: {key: ",".join(sorted(names)) for key, names in keys.items()} for topic, keys in topics.items()}
 
 
-def limit_moves(admin: Admin, found: Mapping[TopicPartition, Move], bytes_per_second: int) -> None:
+def limit_moves(admin: Admin, found: Mapping[TopicPartition, ReplicaMove], bytes_per_second: int) -> None:
     """Between brokers."""
     topics = {ConfigResource.topic(topic): keys for topic, keys in throttled_replicas(found).items()}
     brokers = sorted({broker for move in found.values() for broker in move.sources | move.destinations})

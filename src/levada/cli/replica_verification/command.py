@@ -9,7 +9,7 @@ from levada.cli.kit.refusals import Refused, WrongUsage
 from levada.cli.kit.topic_filter import TopicFilter
 
 if TYPE_CHECKING:
-    from levada.cli.replica_verification.reading import Task
+    from levada.cli.replica_verification.reading import VerificationTask
     from levada.client.blocking import Admin
     from levada.client.types import TopicPartition
 
@@ -58,8 +58,8 @@ def run(arguments: argparse.Namespace) -> int:
     return asyncio.run(verify(arguments.bootstrap_server, settings, task))
 
 
-def _task(admin: "Admin", arguments: argparse.Namespace) -> "Task":
-    from levada.cli.replica_verification.reading import Task
+def _task(admin: "Admin", arguments: argparse.Namespace) -> "VerificationTask":
+    from levada.cli.replica_verification.reading import VerificationTask
     from levada.client.types import TopicPartition
 
     topics = [name for name in admin.list_topics(include_internal=True) if arguments.topics_include.allows(name)]
@@ -73,7 +73,7 @@ def _task(admin: "Admin", arguments: argparse.Namespace) -> "Task":
         TopicPartition(topic.name, one.index): one.replicas for topic in described.values() for one in topic.partitions
     }
     start, end = _positions(admin, list(replicas), arguments.time)
-    return Task(
+    return VerificationTask(
         replicas=dict(sorted(replicas.items())),
         topic_ids={topic.name: topic.topic_id or bytes(16) for topic in described.values()},
         start=start,

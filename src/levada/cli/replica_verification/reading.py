@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from levada.cli.kit.refusals import FAILED, warn
-from levada.cli.kit.terminal import Progress, paint, progress
+from levada.cli.kit.terminal import ProgressBar, paint, progress
 from levada.cli.replica_verification.comparison import NOTHING, Fetched, Verdict, compare
 from levada.client.cluster import Cluster
 from levada.client.default_world import default_world
@@ -29,7 +29,7 @@ SLACK_MS: Final = 30_000
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class VerificationTask:
     replicas: Mapping[TopicPartition, tuple[int, ...]]
     topic_ids: Mapping[str, bytes]
     start: Mapping[TopicPartition, int]
@@ -40,7 +40,7 @@ class Task:
     report_interval_ms: int
 
 
-async def verify(servers: str, settings: Mapping[str, Any], task: Task) -> int:
+async def verify(servers: str, settings: Mapping[str, Any], task: VerificationTask) -> int:
     """Until it is cancelled, or until there is nothing left to compare, which is exit code 1."""
     cluster = Cluster(default_world(), admin_options(servers, settings), creates_topics=False)
     try:
@@ -52,7 +52,7 @@ async def verify(servers: str, settings: Mapping[str, Any], task: Task) -> int:
 
 
 class _Verification:
-    def __init__(self, cluster: Cluster, task: Task, shown: Progress) -> None:
+    def __init__(self, cluster: Cluster, task: VerificationTask, shown: ProgressBar) -> None:
         self._cluster = cluster
         self._task = task
         self._shown = shown

@@ -20,7 +20,7 @@ MIN_IN_SYNC: Final = "min.insync.replicas"
 
 
 @dataclass(frozen=True, slots=True)
-class Partition:
+class DescribedPartition:
     topic: str
     info: "PartitionDescription"
     move: "PartitionReassignment | None"
@@ -49,15 +49,15 @@ class Partition:
 
 
 @dataclass(frozen=True, slots=True)
-class Topic:
+class DescribedTopic:
     name: str
     topic_id: "TopicId | None"
     configs: Mapping[str, str | None]
     """Those that are not Kafka's own defaults."""
-    partitions: Sequence[Partition]
+    partitions: Sequence[DescribedPartition]
 
 
-def describe(admin: "Admin", wanted: "Sequence[str | TopicId]", arguments: argparse.Namespace) -> list[Topic]:
+def describe(admin: "Admin", wanted: "Sequence[str | TopicId]", arguments: argparse.Namespace) -> list[DescribedTopic]:
     from levada.client.admin import ConfigResource
     from levada.client.types import TopicPartition
 
@@ -86,16 +86,16 @@ def _topic(
     configs: "Mapping[str, ConfigEntry]",
     moves: "Mapping[TopicPartition, PartitionReassignment]",
     alive: set[int],
-) -> Topic:
+) -> DescribedTopic:
     from levada.client.types import TopicPartition
 
     min_in_sync = int(configs[MIN_IN_SYNC].value or 1)
-    return Topic(
+    return DescribedTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         configs={name: entry.value for name, entry in configs.items() if not entry.is_default},
         partitions=[
-            Partition(
+            DescribedPartition(
                 topic=topic.name,
                 info=one,
                 move=moves.get(TopicPartition(topic.name, one.index)),

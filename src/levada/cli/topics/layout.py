@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from levada.cli.kit.terminal import paint
-from levada.cli.topics.describing import Partition, Topic
+from levada.cli.topics.describing import DescribedPartition, DescribedTopic
 from levada.cli.topics.flags import REPORTS
 
-REPORTED: Final[dict[str, Callable[[Partition], bool]]] = {
+REPORTED: Final[dict[str, Callable[[DescribedPartition], bool]]] = {
     "under_replicated_partitions": lambda partition: partition.is_under_replicated,
     "unavailable_partitions": lambda partition: not partition.is_leader_up,
     "under_min_isr_partitions": lambda partition: partition.is_under_min_in_sync,
@@ -17,7 +17,7 @@ REPORTED: Final[dict[str, Callable[[Partition], bool]]] = {
 """Which partitions each report is about."""
 
 
-def lines_of(topic: Topic, arguments: argparse.Namespace) -> Iterator[str]:
+def lines_of(topic: DescribedTopic, arguments: argparse.Namespace) -> Iterator[str]:
     """The topic's line, unless only partitions of a kind are wanted, and one for each partition."""
     reports = _reports(arguments)
     if not reports and (topic.configs or not arguments.topics_with_overrides):
@@ -27,7 +27,7 @@ def lines_of(topic: Topic, arguments: argparse.Namespace) -> Iterator[str]:
             yield partition_line(partition)
 
 
-def topic_line(topic: Topic) -> str:
+def topic_line(topic: DescribedTopic) -> str:
     columns = [paint(f"Topic: {topic.name}", "bold")]
     if topic.topic_id is not None:
         columns.append(f"TopicId: {topic.topic_id}")
@@ -37,7 +37,7 @@ def topic_line(topic: Topic) -> str:
     return "\t".join(columns)
 
 
-def partition_line(partition: Partition) -> str:
+def partition_line(partition: DescribedPartition) -> str:
     info = partition.info
     leader = "Leader: none" if info.leader is None else f"Leader: {info.leader}"
     in_sync = f"Isr: {_ids(info.in_sync)}"
@@ -56,14 +56,14 @@ def partition_line(partition: Partition) -> str:
     return "".join(f"\t{column}" for column in columns)
 
 
-def is_shown(topic: Topic, arguments: argparse.Namespace) -> bool:
+def is_shown(topic: DescribedTopic, arguments: argparse.Namespace) -> bool:
     """Whether there is anything to say about it."""
     if arguments.topics_with_overrides:
         return bool(topic.configs)
     return bool(_shown(topic, _reports(arguments)))
 
 
-def json_of(topic: Topic, arguments: argparse.Namespace) -> dict[str, Any]:
+def json_of(topic: DescribedTopic, arguments: argparse.Namespace) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "topic": topic.name,
         "topic_id": None if topic.topic_id is None else str(topic.topic_id),
@@ -76,7 +76,7 @@ def json_of(topic: Topic, arguments: argparse.Namespace) -> dict[str, Any]:
     return shown
 
 
-def _partition_json(partition: Partition) -> dict[str, Any]:
+def _partition_json(partition: DescribedPartition) -> dict[str, Any]:
     info = partition.info
     shown: dict[str, Any] = {
         "partition": info.index,
@@ -95,7 +95,7 @@ def _reports(arguments: argparse.Namespace) -> list[str]:
     return [report for report in REPORTS if getattr(arguments, report)]
 
 
-def _shown(topic: Topic, reports: list[str]) -> list[Partition]:
+def _shown(topic: DescribedTopic, reports: list[str]) -> list[DescribedPartition]:
     """A partition that fits one of the reports is shown; without reports each is."""
     return [one for one in topic.partitions if not reports or any(REPORTED[report](one) for report in reports)]
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from levada.client.admin.kinds import AclOperation, AclPermission, PatternType, ResourceType
 from levada.client.admin.outcomes import Outcomes
-from levada.client.admin.part import Part
-from levada.client.admin.request_router import Answer, Question, check, verdict
+from levada.client.admin.part import AdminPart
+from levada.client.admin.request_router import BrokerAnswer, Question, check, verdict
 from levada.client.errors import KafkaError
 from levada.protocol.messages.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse
 from levada.protocol.messages.delete_acls import (
@@ -49,7 +49,7 @@ class AclFilter:
     host: str | None = None
 
 
-class AclsPart(Part):
+class AclsPart(AdminPart):
     async def describe_acls(self, matching: AclFilter | None = None, *, timeout_ms: float | None = None) -> list[Acl]:
         """The rules that a filter matches, or all."""
         wanted = matching or AclFilter()
@@ -92,7 +92,7 @@ class AclsPart(Part):
                 ]
             )
 
-        def read(answer: Answer[Acl]) -> dict[Acl, KafkaError | None]:
+        def read(answer: BrokerAnswer[Acl]) -> dict[Acl, KafkaError | None]:
             response: CreateAclsResponse = answer.response
             # In the order they were given.
             return {
@@ -126,7 +126,7 @@ class AclsPart(Part):
                 ]
             )
 
-        def read(answer: Answer[AclFilter]) -> dict[AclFilter, Outcomes[Acl, None] | KafkaError]:
+        def read(answer: BrokerAnswer[AclFilter]) -> dict[AclFilter, Outcomes[Acl, None] | KafkaError]:
             response: DeleteAclsResponse = answer.response
             return {
                 one: verdict(result.error_code, result.error_message, "to delete ACLs", _deleted(result))
@@ -139,7 +139,7 @@ class AclsPart(Part):
         return await self._asking.each(matching, question, self._asking.deadline(timeout_ms))
 
 
-def _read_described(answer: Answer[str]) -> dict[str, list[Acl]]:
+def _read_described(answer: BrokerAnswer[str]) -> dict[str, list[Acl]]:
     response: DescribeAclsResponse = answer.response
     check(response.error_code, response.error_message, context=answer.items[0])
     acls = [

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from levada.client.admin.kinds import AclOperation, UpgradeType, authorized_operations
 from levada.client.admin.outcomes import Outcomes
-from levada.client.admin.part import Part
-from levada.client.admin.request_router import BROKER_FAULTS, Answer, Question, check, verdict
+from levada.client.admin.part import AdminPart
+from levada.client.admin.request_router import BROKER_FAULTS, BrokerAnswer, Question, check, verdict
 from levada.client.cluster import NO_NODE
 from levada.client.cluster.node import SOFTWARE_NAME, SOFTWARE_VERSION
 from levada.client.errors import KafkaError
@@ -99,7 +99,7 @@ class Quorum:
     """Name, host and port of each voter's listeners."""
 
 
-class ClusterPart(Part):
+class ClusterPart(AdminPart):
     async def describe_cluster(
         self,
         *,
@@ -211,7 +211,7 @@ class ClusterPart(Part):
     async def unregister_broker(self, broker_id: int, *, timeout_ms: float | None = None) -> None:
         """Forget a broker that is gone for good."""
 
-        def read(answer: Answer[str]) -> dict[str, KafkaError | None]:
+        def read(answer: BrokerAnswer[str]) -> dict[str, KafkaError | None]:
             response: UnregisterBrokerResponse = answer.response
             outcome = verdict(response.error_code, response.error_message, f"broker {broker_id}", None)
             return {answer.items[0]: outcome}
@@ -285,7 +285,7 @@ def _read_features(response: ApiVersionsResponse) -> Features:
     )
 
 
-def _read_updated(answer: Answer[str]) -> dict[str, KafkaError | None]:
+def _read_updated(answer: BrokerAnswer[str]) -> dict[str, KafkaError | None]:
     """Newer brokers do all or nothing, and say once how it went."""
     response: UpdateFeaturesResponse = answer.response
     check(response.error_code, response.error_message, context="to update features")

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from levada.client.admin.kinds import ConfigKind, ConfigSource, ConfigType
 from levada.client.admin.outcomes import Outcomes
-from levada.client.admin.part import Part
-from levada.client.admin.request_router import BROKER_FAULTS, CONTROLLER_FAULTS, Answer, Question, check, verdict
+from levada.client.admin.part import AdminPart
+from levada.client.admin.request_router import BROKER_FAULTS, CONTROLLER_FAULTS, BrokerAnswer, Question, check, verdict
 from levada.client.errors import KafkaError
 from levada.protocol.messages import alter_configs, incremental_alter_configs
 from levada.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
@@ -89,7 +89,7 @@ class Subtract:
     value: str
 
 
-class ConfigsPart(Part):
+class ConfigsPart(AdminPart):
     async def describe_configs(
         self,
         resources: Iterable[ConfigResource],
@@ -257,7 +257,7 @@ def _change(name: str, change: str | Append | Subtract | None) -> incremental_al
     )
 
 
-def _read_configs(answer: Answer[ConfigResource]) -> dict[ConfigResource, dict[str, ConfigEntry] | KafkaError]:
+def _read_configs(answer: BrokerAnswer[ConfigResource]) -> dict[ConfigResource, dict[str, ConfigEntry] | KafkaError]:
     response: DescribeConfigsResponse = answer.response
     found: dict[ConfigResource, dict[str, ConfigEntry] | KafkaError] = {}
     for result in response.results:
@@ -267,7 +267,7 @@ def _read_configs(answer: Answer[ConfigResource]) -> dict[ConfigResource, dict[s
     return found
 
 
-def _read_altered(answer: Answer[ConfigResource]) -> dict[ConfigResource, KafkaError | None]:
+def _read_altered(answer: BrokerAnswer[ConfigResource]) -> dict[ConfigResource, KafkaError | None]:
     response: IncrementalAlterConfigsResponse | AlterConfigsResponse = answer.response
     found: dict[ConfigResource, KafkaError | None] = {}
     for result in response.responses:
@@ -276,7 +276,7 @@ def _read_altered(answer: Answer[ConfigResource]) -> dict[ConfigResource, KafkaE
     return found
 
 
-def _read_resources(answer: Answer[str]) -> dict[str, list[ConfigResource] | KafkaError]:
+def _read_resources(answer: BrokerAnswer[str]) -> dict[str, list[ConfigResource] | KafkaError]:
     response: ListConfigResourcesResponse = answer.response
     check(response.error_code, context=answer.items[0])
     found = [ConfigResource(ConfigKind(one.resource_type), one.resource_name) for one in response.config_resources]

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from levada.client.admin.ids import TopicId
 from levada.client.admin.kinds import AclOperation, authorized_operations
 from levada.client.admin.outcomes import Outcomes
-from levada.client.admin.part import Part
-from levada.client.admin.request_router import Answer, Question, conclude, verdict
+from levada.client.admin.part import AdminPart
+from levada.client.admin.request_router import BrokerAnswer, Question, conclude, verdict
 from levada.client.cluster import NO_NODE, Deadline
 from levada.client.errors import KafkaError, UnsupportedVersion, error_for
 from levada.model.errors import ErrorCode
@@ -68,7 +68,7 @@ class TopicDescription:
     """None where it was not asked for."""
 
 
-class DescribingPart(Part):
+class DescribingPart(AdminPart):
     async def list_topics(
         self, *, include_internal: bool = False, timeout_ms: float | None = None
     ) -> dict[str, TopicListing]:
@@ -78,7 +78,7 @@ class DescribingPart(Part):
         False
         """
 
-        def read(answer: Answer[str]) -> dict[str, dict[str, TopicListing]]:
+        def read(answer: BrokerAnswer[str]) -> dict[str, dict[str, TopicListing]]:
             response: MetadataResponse = answer.response
             listings = [
                 TopicListing(topic.name, _id(topic.topic_id), topic.is_internal)
@@ -219,7 +219,7 @@ def _in_pages(
     )
 
 
-def _read_metadata(answer: Answer[str | TopicId]) -> dict[str | TopicId, TopicDescription | KafkaError]:
+def _read_metadata(answer: BrokerAnswer[str | TopicId]) -> dict[str | TopicId, TopicDescription | KafkaError]:
     response: MetadataResponse = answer.response
     found: dict[str | TopicId, TopicDescription | KafkaError] = {}
     for topic in response.topics:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from levada.client.admin.kinds import AclOperation, GroupState, GroupType, authorized_operations
-from levada.client.admin.request_router import Answer, verdict
+from levada.client.admin.request_router import BrokerAnswer, verdict
 from levada.client.errors import KafkaError
 from levada.client.types import TopicPartition
 from levada.protocol.errors import MalformedMessage
@@ -76,7 +76,7 @@ class GroupDescription:
         return not self.protocol_type
 
 
-def read_consumer_groups(answer: Answer[str]) -> dict[str, GroupDescription | KafkaError]:
+def read_consumer_groups(answer: BrokerAnswer[str]) -> dict[str, GroupDescription | KafkaError]:
     response: ConsumerGroupDescribeResponse = answer.response
     assert answer.broker is not None
     return {
@@ -87,7 +87,7 @@ def read_consumer_groups(answer: Answer[str]) -> dict[str, GroupDescription | Ka
     }
 
 
-def read_classic_groups(answer: Answer[str]) -> dict[str, GroupDescription | KafkaError]:
+def read_classic_groups(answer: BrokerAnswer[str]) -> dict[str, GroupDescription | KafkaError]:
     response: DescribeGroupsResponse = answer.response
     assert answer.broker is not None
     return {

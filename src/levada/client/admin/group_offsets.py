@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from levada.client.admin.ids import by_topic, values_by_topic
 from levada.client.admin.outcomes import Outcomes
-from levada.client.admin.part import Part
-from levada.client.admin.request_router import COORDINATOR_FAULTS, Answer, Question, check, verdict
+from levada.client.admin.part import AdminPart
+from levada.client.admin.request_router import COORDINATOR_FAULTS, BrokerAnswer, Question, check, verdict
 from levada.client.cluster import CoordinatorKind
 from levada.client.errors import KafkaError, error_for
 from levada.client.types import OffsetAndMetadata, TopicPartition
@@ -46,7 +46,7 @@ NO_EPOCH = -1
 NO_MEMBER = ""
 
 
-class GroupOffsetsPart(Part):
+class GroupOffsetsPart(AdminPart):
     async def list_group_offsets(
         self,
         groups: Mapping[str, Iterable[TopicPartition] | None] | Iterable[str],
@@ -153,7 +153,7 @@ class GroupOffsetsPart(Part):
                 ],
             )
 
-        def read(answer: Answer[TopicPartition]) -> dict[TopicPartition, KafkaError | None]:
+        def read(answer: BrokerAnswer[TopicPartition]) -> dict[TopicPartition, KafkaError | None]:
             response: OffsetDeleteResponse = answer.response
             check(response.error_code, context=f"group {group_id!r}")
             found: dict[TopicPartition, KafkaError | None] = {}
@@ -198,12 +198,12 @@ def _old_fetch(group_id: str, partitions: list[TopicPartition] | None, require_s
     )
 
 
-def _read_many(answer: Answer[str]) -> dict[str, GroupOffsets | KafkaError]:
+def _read_many(answer: BrokerAnswer[str]) -> dict[str, GroupOffsets | KafkaError]:
     response: OffsetFetchResponse = answer.response
     return {group.group_id: _offsets(group.group_id, group.error_code, group.topics) for group in response.groups}
 
 
-def _read_old(answer: Answer[str]) -> dict[str, GroupOffsets | KafkaError]:
+def _read_old(answer: BrokerAnswer[str]) -> dict[str, GroupOffsets | KafkaError]:
     response: OffsetFetchResponse = answer.response
     (group_id,) = answer.items
     return {group_id: _offsets(group_id, response.error_code, response.topics)}
@@ -241,7 +241,7 @@ def _commit_partition(index: int, offset: OffsetAndMetadata) -> OffsetCommitRequ
     )
 
 
-def _read_committed(answer: Answer[TopicPartition], group_id: str) -> dict[TopicPartition, KafkaError | None]:
+def _read_committed(answer: BrokerAnswer[TopicPartition], group_id: str) -> dict[TopicPartition, KafkaError | None]:
     response: OffsetCommitResponse = answer.response
     found: dict[TopicPartition, KafkaError | None] = {}
     for topic in response.topics:

@@ -10,11 +10,11 @@ from levada.client.admin.group_descriptions import (
 )
 from levada.client.admin.kinds import GroupState, GroupType
 from levada.client.admin.outcomes import Outcomes
-from levada.client.admin.part import Part
+from levada.client.admin.part import AdminPart
 from levada.client.admin.request_router import (
     BROKER_FAULTS,
     COORDINATOR_FAULTS,
-    Answer,
+    BrokerAnswer,
     Question,
     check,
     conclude,
@@ -35,7 +35,7 @@ DEFAULT_REASON = "member was removed by an admin"
 """What Apache's admin client says."""
 
 
-class GroupsPart(Part):
+class GroupsPart(AdminPart):
     async def list_groups(
         self,
         *,
@@ -146,7 +146,7 @@ class GroupsPart(Part):
         for member in leaving.values():
             member.reason = f"{DEFAULT_REASON}: {reason}" if reason else DEFAULT_REASON
 
-        def read(answer: Answer[str]) -> dict[str, KafkaError | None]:
+        def read(answer: BrokerAnswer[str]) -> dict[str, KafkaError | None]:
             response: LeaveGroupResponse = answer.response
             check(response.error_code, context=f"group {group_id!r}")
             found: dict[str, KafkaError | None] = {}
@@ -191,7 +191,7 @@ class GroupsPart(Part):
         }
 
 
-def _read_listings(answer: Answer[int]) -> dict[int, list[GroupListing]]:
+def _read_listings(answer: BrokerAnswer[int]) -> dict[int, list[GroupListing]]:
     response: ListGroupsResponse = answer.response
     check(response.error_code, context="to list groups")
     listings = [
@@ -201,7 +201,7 @@ def _read_listings(answer: Answer[int]) -> dict[int, list[GroupListing]]:
     return {answer.items[0]: listings}
 
 
-def _read_deleted(answer: Answer[str]) -> dict[str, KafkaError | None]:
+def _read_deleted(answer: BrokerAnswer[str]) -> dict[str, KafkaError | None]:
     response: DeleteGroupsResponse = answer.response
     return {
         result.group_id: verdict(result.error_code, None, f"group {result.group_id!r}", None)

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from levada.client.admin.ids import by_topic
 from levada.client.admin.outcomes import Outcomes
-from levada.client.admin.part import Part
-from levada.client.admin.request_router import BROKER_FAULTS, Answer, Question, check, verdict
+from levada.client.admin.part import AdminPart
+from levada.client.admin.request_router import BROKER_FAULTS, BrokerAnswer, Question, check, verdict
 from levada.client.errors import KafkaError, error_for
 from levada.client.types import TopicPartition
 from levada.model.errors import ErrorCode
@@ -71,7 +71,7 @@ class ReplicaPlace:
     future_offset_lag: int | None = None
 
 
-class LogDirectoriesPart(Part):
+class LogDirectoriesPart(AdminPart):
     async def describe_log_dirs(
         self,
         brokers: Iterable[int] | None = None,
@@ -178,7 +178,7 @@ def _directory(result: DescribeLogDirsResult) -> LogDirectory:
     )
 
 
-def _read_places(answer: Answer[Replica]) -> dict[Replica, ReplicaPlace | KafkaError]:
+def _read_places(answer: BrokerAnswer[Replica]) -> dict[Replica, ReplicaPlace | KafkaError]:
     found = dict.fromkeys(answer.items, ReplicaPlace(path=None, offset_lag=None))
     for directory in _read_directories(answer.response).values():
         for replica, place in found.items():
@@ -193,7 +193,7 @@ def _read_places(answer: Answer[Replica]) -> dict[Replica, ReplicaPlace | KafkaE
     return dict(found)
 
 
-def _read_moved(answer: Answer[Replica]) -> dict[Replica, KafkaError | None]:
+def _read_moved(answer: BrokerAnswer[Replica]) -> dict[Replica, KafkaError | None]:
     response: AlterReplicaLogDirsResponse = answer.response
     assert answer.broker is not None
     found: dict[Replica, KafkaError | None] = {}

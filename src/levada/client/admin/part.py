@@ -7,7 +7,7 @@ from levada.client.admin.routing import Routing
 from levada.client.arguments import checked
 
 
-class Part:
+class AdminPart:
     """A theme of administration; `Admin` is all of them together. Every call has its arguments checked."""
 
     _asking: Asking

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from levada.client.admin.ids import by_topic, values_by_topic
 from levada.client.admin.kinds import ElectionType, IsolationLevel, OffsetSpec
 from levada.client.admin.outcomes import Outcomes
-from levada.client.admin.part import Part
-from levada.client.admin.request_router import LEADER_FAULTS, Answer, Question, check, conclude, verdict
+from levada.client.admin.part import AdminPart
+from levada.client.admin.request_router import LEADER_FAULTS, BrokerAnswer, Question, check, conclude, verdict
 from levada.client.errors import KafkaError
 from levada.client.types import TopicPartition
 from levada.model.errors import ErrorCode
@@ -72,7 +72,7 @@ class PartitionReassignment:
     removing: tuple[int, ...]
 
 
-class PartitionsPart(Part):
+class PartitionsPart(AdminPart):
     async def list_offsets(
         self,
         specs: Mapping[TopicPartition, OffsetSpec | int],
@@ -260,7 +260,7 @@ def _itself(partition: TopicPartition) -> TopicPartition:
     return partition
 
 
-def _read_offsets(answer: Answer[TopicPartition]) -> dict[TopicPartition, ListedOffset | KafkaError]:
+def _read_offsets(answer: BrokerAnswer[TopicPartition]) -> dict[TopicPartition, ListedOffset | KafkaError]:
     response: ListOffsetsResponse = answer.response
     found: dict[TopicPartition, ListedOffset | KafkaError] = {}
     for topic in response.topics:
@@ -272,7 +272,7 @@ def _read_offsets(answer: Answer[TopicPartition]) -> dict[TopicPartition, Listed
     return found
 
 
-def _read_deleted(answer: Answer[TopicPartition]) -> dict[TopicPartition, int | KafkaError]:
+def _read_deleted(answer: BrokerAnswer[TopicPartition]) -> dict[TopicPartition, int | KafkaError]:
     response: DeleteRecordsResponse = answer.response
     found: dict[TopicPartition, int | KafkaError] = {}
     for topic in response.topics:
@@ -282,7 +282,7 @@ def _read_deleted(answer: Answer[TopicPartition]) -> dict[TopicPartition, int | 
     return found
 
 
-def _read_elected(answer: Answer[str]) -> dict[str, dict[TopicPartition, KafkaError | None]]:
+def _read_elected(answer: BrokerAnswer[str]) -> dict[str, dict[TopicPartition, KafkaError | None]]:
     response: ElectLeadersResponse = answer.response
     check(response.error_code, context=answer.items[0])
     found: dict[TopicPartition, KafkaError | None] = {}
@@ -293,7 +293,7 @@ def _read_elected(answer: Answer[str]) -> dict[str, dict[TopicPartition, KafkaEr
     return {answer.items[0]: found}
 
 
-def _read_reassigned(answer: Answer[TopicPartition]) -> dict[TopicPartition, KafkaError | None]:
+def _read_reassigned(answer: BrokerAnswer[TopicPartition]) -> dict[TopicPartition, KafkaError | None]:
     response: AlterPartitionReassignmentsResponse = answer.response
     check(response.error_code, response.error_message, context="to reassign partitions")
     found: dict[TopicPartition, KafkaError | None] = {}
@@ -304,7 +304,7 @@ def _read_reassigned(answer: Answer[TopicPartition]) -> dict[TopicPartition, Kaf
     return found
 
 
-def _read_reassignments(answer: Answer[str]) -> dict[str, dict[TopicPartition, PartitionReassignment]]:
+def _read_reassignments(answer: BrokerAnswer[str]) -> dict[str, dict[TopicPartition, PartitionReassignment]]:
     response: ListPartitionReassignmentsResponse = answer.response
     check(response.error_code, response.error_message, context=answer.items[0])
     found = {

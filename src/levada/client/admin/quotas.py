@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from levada.client.admin.outcomes import Outcomes
-from levada.client.admin.part import Part
-from levada.client.admin.request_router import Answer, Question, check, verdict
+from levada.client.admin.part import AdminPart
+from levada.client.admin.request_router import BrokerAnswer, Question, check, verdict
 from levada.client.errors import KafkaError
 from levada.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -49,7 +49,7 @@ class QuotaFilter:
     is_default: bool = False
 
 
-class QuotasPart(Part):
+class QuotasPart(AdminPart):
     async def describe_client_quotas(
         self, filters: Iterable[QuotaFilter] = (), *, strict: bool = False, timeout_ms: float | None = None
     ) -> dict[QuotaEntity, dict[str, float]]:
@@ -114,7 +114,7 @@ def _sorted(entity: QuotaEntity) -> list[tuple[str, str | None]]:
     return sorted(entity, key=lambda part: part[0])
 
 
-def _read_described(answer: Answer[str]) -> dict[str, dict[QuotaEntity, dict[str, float]]]:
+def _read_described(answer: BrokerAnswer[str]) -> dict[str, dict[QuotaEntity, dict[str, float]]]:
     response: DescribeClientQuotasResponse = answer.response
     check(response.error_code, response.error_message, context=answer.items[0])
     quotas = {
@@ -126,7 +126,7 @@ def _read_described(answer: Answer[str]) -> dict[str, dict[QuotaEntity, dict[str
     return {answer.items[0]: quotas}
 
 
-def _read_altered(answer: Answer[QuotaEntity]) -> dict[QuotaEntity, KafkaError | None]:
+def _read_altered(answer: BrokerAnswer[QuotaEntity]) -> dict[QuotaEntity, KafkaError | None]:
     response: AlterClientQuotasResponse = answer.response
     found: dict[QuotaEntity, KafkaError | None] = {}
     for entry in response.entries:

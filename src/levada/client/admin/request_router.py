@@ -46,7 +46,7 @@ Answers: TypeAlias = Mapping[K, V | KafkaError]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer(Generic[K]):
+class BrokerAnswer(Generic[K]):
     """What one broker said about the items it was asked about."""
 
     response: Any
@@ -56,7 +56,7 @@ class Answer(Generic[K]):
 
 
 @dataclass(slots=True)
-class Routes(Generic[K]):
+class BrokerRoutes(Generic[K]):
     """Which broker is asked about which items; None stands for any broker."""
 
     to: dict[int | None, list[K]] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class Routes(Generic[K]):
         self.to.setdefault(broker, []).append(item)
 
 
-Route: TypeAlias = Callable[[Sequence[K]], Coroutine[Any, Any, Routes[K]]]
+Route: TypeAlias = Callable[[Sequence[K]], Coroutine[Any, Any, BrokerRoutes[K]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,7 @@ class Question(Generic[K, V]):
     route: Route[K]
     request: Callable[[Sequence[K], int], Any]
     """From the items and the milliseconds that the broker has."""
-    read: Callable[[Answer[K]], Answers[K, V]]
+    read: Callable[[BrokerAnswer[K]], Answers[K, V]]
     passing: Collection[ErrorCode] = CONTROLLER_FAULTS
     """What a broker may say of an item that is worth asking again."""
     is_single: bool = False
@@ -212,7 +212,7 @@ class Asking:
         except KafkaError as error:
             attempt.fail(items, error)
             return
-        answers: dict[K, V | KafkaError] = _read(question, Answer(response, items, broker))
+        answers: dict[K, V | KafkaError] = _read(question, BrokerAnswer(response, items, broker))
         attempt.answers.update(answers)
 
     async def _call(self, broker: int | None, request: Any, question: Question[K, V]) -> Any:
@@ -268,7 +268,7 @@ def verdict(code: int, message: str | None, context: str, value: V) -> V | Kafka
     return value if code == ErrorCode.NONE else error_for(code, message, context=context)
 
 
-def _read(question: Question[K, V], answer: Answer[K]) -> dict[K, V | KafkaError]:
+def _read(question: Question[K, V], answer: BrokerAnswer[K]) -> dict[K, V | KafkaError]:
     try:
         said = question.read(answer)
     except KafkaError as error:

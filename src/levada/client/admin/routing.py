@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from levada.client.admin.request_router import Route, Routes, verdict
+from levada.client.admin.request_router import BrokerRoutes, Route, verdict
 from levada.client.cluster import NO_NODE, Cluster, CoordinatorKind
 from levada.client.errors import KafkaError, UnsupportedVersion, error_for
 from levada.client.types import TopicPartition
@@ -23,23 +23,23 @@ class Routing:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
-    async def any(self, items: Sequence[K]) -> Routes[K]:
+    async def any(self, items: Sequence[K]) -> BrokerRoutes[K]:
         """Brokers that answer from what all know, or that pass it on."""
-        return Routes(to={None: list(items)})
+        return BrokerRoutes(to={None: list(items)})
 
-    async def controller(self, items: Sequence[K]) -> Routes[K]:
+    async def controller(self, items: Sequence[K]) -> BrokerRoutes[K]:
         """The controller as brokers name it: with KRaft one of them, which passes the request on."""
         if self._cluster.view.controller_id not in self._cluster.view.brokers:
             await self._cluster.refresh()
         controller_id = self._cluster.view.controller_id
         if controller_id not in self._cluster.view.brokers:
             return await self.any(items)
-        return Routes(to={controller_id: list(items)})
+        return BrokerRoutes(to={controller_id: list(items)})
 
     def brokers(self, broker_of: Callable[[K], int | None]) -> Route[K]:
         """The broker that each item names, if it names one."""
 
-        async def route(items: Sequence[K]) -> Routes[K]:
+        async def route(items: Sequence[K]) -> BrokerRoutes[K]:
             wanted = {item: broker_of(item) for item in items}
             return await self._to(wanted, ErrorCode.BROKER_NOT_AVAILABLE)
 
@@ -48,7 +48,7 @@ class Routing:
     def leaders(self, partition_of: Callable[[K], TopicPartition]) -> Route[K]:
         """The leader of each item's partition."""
 
-        async def route(items: Sequence[K]) -> Routes[K]:
+        async def route(items: Sequence[K]) -> BrokerRoutes[K]:
             partitions = {item: partition_of(item) for item in items}
             topics = dict.fromkeys(partition.topic for partition in partitions.values())
             request = MetadataRequest(
@@ -65,7 +65,7 @@ class Routing:
     def coordinators(self, kind: CoordinatorKind) -> Route[str]:
         """The coordinator of each group or transactional id."""
 
-        async def route(items: Sequence[str]) -> Routes[str]:
+        async def route(items: Sequence[str]) -> BrokerRoutes[str]:
             request = FindCoordinatorRequest(key_type=kind, coordinator_keys=list(items))
             try:
                 response: FindCoordinatorResponse = await self._cluster.call_any(
@@ -85,12 +85,12 @@ class Routing:
         """The coordinator of one group or transactional id, which all items belong to."""
         many = self.coordinators(kind)
 
-        async def route(items: Sequence[K]) -> Routes[K]:
+        async def route(items: Sequence[K]) -> BrokerRoutes[K]:
             found = await many([key])
             if found.errors:
-                return Routes(errors=dict.fromkeys(items, found.errors[key]))
+                return BrokerRoutes(errors=dict.fromkeys(items, found.errors[key]))
             (broker,) = found.to
-            return Routes(to={broker: list(items)})
+            return BrokerRoutes(to={broker: list(items)})
 
         return route
 
@@ -102,12 +102,12 @@ class Routing:
 
         return await asyncio.gather(*(find(key) for key in keys))
 
-    async def _to(self, wanted: Mapping[K, int | KafkaError | None], fault: ErrorCode) -> Routes[K]:
+    async def _to(self, wanted: Mapping[K, int | KafkaError | None], fault: ErrorCode) -> BrokerRoutes[K]:
         """Routes to brokers by their ids, which the view must know before they can be asked."""
         ids = [broker for broker in wanted.values() if isinstance(broker, int)]
         if any(broker not in self._cluster.view.brokers for broker in ids):
             await self._cluster.refresh()
-        routes: Routes[K] = Routes()
+        routes: BrokerRoutes[K] = BrokerRoutes()
         for item, broker in wanted.items():
             if isinstance(broker, KafkaError):
                 routes.errors[item] = broker

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from levada.client.admin.kinds import ScramMechanism
 from levada.client.admin.outcomes import Outcomes
-from levada.client.admin.part import Part
-from levada.client.admin.request_router import Answer, Question, check, verdict
+from levada.client.admin.part import AdminPart
+from levada.client.admin.request_router import BrokerAnswer, Question, check, verdict
 from levada.client.errors import KafkaError
 from levada.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -51,7 +51,7 @@ class ScramDeletion:
     mechanism: ScramMechanism
 
 
-class ScramPart(Part):
+class ScramPart(AdminPart):
     async def describe_user_scram_credentials(
         self, users: Iterable[str] | None = None, *, timeout_ms: float | None = None
     ) -> Outcomes[str, tuple[ScramCredential, ...]]:
@@ -114,7 +114,7 @@ def salted_password(password: str, mechanism: ScramMechanism, salt: bytes, itera
     return hashlib.pbkdf2_hmac(HASHES[mechanism], password.encode(), salt, iterations)
 
 
-def _read_described(answer: Answer[str]) -> dict[str, dict[str, tuple[ScramCredential, ...] | KafkaError]]:
+def _read_described(answer: BrokerAnswer[str]) -> dict[str, dict[str, tuple[ScramCredential, ...] | KafkaError]]:
     response: DescribeUserScramCredentialsResponse = answer.response
     check(response.error_code, response.error_message, context=answer.items[0])
     found: dict[str, tuple[ScramCredential, ...] | KafkaError] = {}
@@ -126,7 +126,7 @@ def _read_described(answer: Answer[str]) -> dict[str, dict[str, tuple[ScramCrede
     return {answer.items[0]: found}
 
 
-def _read_altered(answer: Answer[str]) -> dict[str, KafkaError | None]:
+def _read_altered(answer: BrokerAnswer[str]) -> dict[str, KafkaError | None]:
     response: AlterUserScramCredentialsResponse = answer.response
     return {
         result.user: verdict(result.error_code, result.error_message, f"user {result.user!r}", None)

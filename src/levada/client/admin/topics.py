@@ -8,7 +8,7 @@ from levada.client.admin.describing import DescribingPart
 from levada.client.admin.ids import TopicId
 from levada.client.admin.kinds import ConfigSource
 from levada.client.admin.outcomes import Outcomes
-from levada.client.admin.request_router import CONTROLLER_FAULTS, QUOTA_FAULTS, Answer, Question, verdict
+from levada.client.admin.request_router import CONTROLLER_FAULTS, QUOTA_FAULTS, BrokerAnswer, Question, verdict
 from levada.client.errors import KafkaError
 from levada.model.errors import ErrorCode
 from levada.protocol.declare import NO_UUID
@@ -193,7 +193,7 @@ def _creatable(topic: NewTopic) -> CreatableTopic:
     )
 
 
-def _read_created(answer: Answer[str]) -> dict[str, CreatedTopic | KafkaError]:
+def _read_created(answer: BrokerAnswer[str]) -> dict[str, CreatedTopic | KafkaError]:
     response: CreateTopicsResponse = answer.response
     return {
         topic.name: verdict(topic.error_code, topic.error_message, topic.name, _created(topic))
@@ -228,7 +228,7 @@ def _deletable(item: str | TopicId) -> DeleteTopicState:
     return DeleteTopicState(name=None, topic_id=item)
 
 
-def _read_deleted(answer: Answer[str | TopicId]) -> dict[str | TopicId, KafkaError | None]:
+def _read_deleted(answer: BrokerAnswer[str | TopicId]) -> dict[str | TopicId, KafkaError | None]:
     """A topic that was named by its id may come back under both names, and one that is unknown under one."""
     response: DeleteTopicsResponse = answer.response
     found: dict[str | TopicId, KafkaError | None] = {}
@@ -252,7 +252,7 @@ def _growing(name: str, wanted: int | NewPartitions) -> CreatePartitionsTopic:
     return CreatePartitionsTopic(name=name, count=wanted.total, assignments=assignments)
 
 
-def _read_grown(answer: Answer[str]) -> dict[str, KafkaError | None]:
+def _read_grown(answer: BrokerAnswer[str]) -> dict[str, KafkaError | None]:
     response: CreatePartitionsResponse = answer.response
     return {
         result.name: verdict(result.error_code, result.error_message, result.name, None) for result in response.results

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from levada.client.admin.ids import by_topic
 from levada.client.admin.kinds import TransactionState
 from levada.client.admin.outcomes import Outcomes
-from levada.client.admin.part import Part
+from levada.client.admin.part import AdminPart
 from levada.client.admin.request_router import (
     BROKER_FAULTS,
     COORDINATOR_FAULTS,
     LEADER_FAULTS,
-    Answer,
+    BrokerAnswer,
     Question,
     Route,
     check,
@@ -100,7 +100,7 @@ class FencedProducer:
     producer_epoch: int
 
 
-class TransactionsPart(Part):
+class TransactionsPart(AdminPart):
     async def list_transactions(
         self,
         *,
@@ -206,7 +206,7 @@ class TransactionsPart(Part):
         0
         """
 
-        def read(answer: Answer[str]) -> dict[str, FencedProducer | KafkaError]:
+        def read(answer: BrokerAnswer[str]) -> dict[str, FencedProducer | KafkaError]:
             response: InitProducerIdResponse = answer.response
             (transactional_id,) = answer.items
             fenced = FencedProducer(response.producer_id, response.producer_epoch)
@@ -233,7 +233,7 @@ class TransactionsPart(Part):
         """Abort transactions that were handed over and not committed; one that has ended or goes on is left alone."""
         wanted = {ticket.transactional_id: ticket for ticket in tickets}
 
-        def read(answer: Answer[str]) -> dict[str, KafkaError | None]:
+        def read(answer: BrokerAnswer[str]) -> dict[str, KafkaError | None]:
             response: EndTxnResponse = answer.response
             (transactional_id,) = answer.items
             return {transactional_id: verdict(response.error_code, None, transactional_id, None)}
@@ -268,7 +268,7 @@ class TransactionsPart(Part):
         return await self._asking.one(question, self._asking.deadline(timeout_ms))
 
 
-def _read_listings(answer: Answer[int]) -> dict[int, list[TransactionListing] | KafkaError]:
+def _read_listings(answer: BrokerAnswer[int]) -> dict[int, list[TransactionListing] | KafkaError]:
     response: ListTransactionsResponse = answer.response
     check(response.error_code, context="to list transactions")
     (broker,) = answer.items
@@ -282,7 +282,7 @@ def _read_listings(answer: Answer[int]) -> dict[int, list[TransactionListing] | 
     return {broker: listings}
 
 
-def _read_transactions(answer: Answer[str]) -> dict[str, TransactionDescription | KafkaError]:
+def _read_transactions(answer: BrokerAnswer[str]) -> dict[str, TransactionDescription | KafkaError]:
     response: DescribeTransactionsResponse = answer.response
     assert answer.broker is not None
     return {
@@ -306,7 +306,7 @@ def _transaction(state: describe_transactions.TransactionState, coordinator: int
 
 
 def _read_producers(
-    answer: Answer[TopicPartition],
+    answer: BrokerAnswer[TopicPartition],
 ) -> dict[TopicPartition, tuple[ActiveProducer, ...] | KafkaError]:
     response: DescribeProducersResponse = answer.response
     found: dict[TopicPartition, tuple[ActiveProducer, ...] | KafkaError] = {}
@@ -330,7 +330,7 @@ def _producer(state: ProducerState) -> ActiveProducer:
     )
 
 
-def _read_markers(answer: Answer[TopicPartition]) -> dict[TopicPartition, KafkaError | None]:
+def _read_markers(answer: BrokerAnswer[TopicPartition]) -> dict[TopicPartition, KafkaError | None]:
     response: WriteTxnMarkersResponse = answer.response
     found: dict[TopicPartition, KafkaError | None] = {}
     for marker in response.markers:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from levada.client.cluster import Cluster, Deadline
 from levada.client.consumer.background import happens
-from levada.client.consumer.coordinator import Coordinator
+from levada.client.consumer.coordinator import GroupCoordinatorLookup
 from levada.client.consumer.member_state import NOT_YET_IN, MemberState, Phase
 from levada.client.consumer.poll_watch import PollWatch
 from levada.client.errors import KafkaError
@@ -31,7 +31,7 @@ class ClassicHeartbeats:
     def __init__(
         self,
         cluster: Cluster,
-        coordinator: Coordinator,
+        coordinator: GroupCoordinatorLookup,
         member: MemberState,
         watch: PollWatch,
         on_answer: Callable[[ErrorCode], None],

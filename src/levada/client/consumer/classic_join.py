@@ -14,7 +14,7 @@ from levada.client.assignors.wire import (
     encode_subscription,
 )
 from levada.client.cluster import Cluster
-from levada.client.consumer.coordinator import Coordinator
+from levada.client.consumer.coordinator import GroupCoordinatorLookup
 from levada.client.consumer.member_state import NO_GENERATION, MemberState, Phase
 from levada.client.consumer.subscription import Subscriptions
 from levada.client.consumer.wanted_topics import WantedTopics
@@ -61,13 +61,13 @@ class _Again(Exception):
     """Join once more at once: the group has moved on, or has given this member its id."""
 
 
-class Joiner:
+class ClassicJoin:
     """Asks for a place until there is one."""
 
     def __init__(
         self,
         cluster: Cluster,
-        coordinator: Coordinator,
+        coordinator: GroupCoordinatorLookup,
         member: MemberState,
         subscriptions: Subscriptions,
         topics: WantedTopics,

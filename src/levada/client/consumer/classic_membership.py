@@ -9,9 +9,9 @@ from levada.client.assignors import RebalanceProtocol
 from levada.client.cluster import Cluster, ClusterView, Deadline
 from levada.client.consumer.background import InPoll, patience, spawn, stop
 from levada.client.consumer.classic_heartbeats import ClassicHeartbeats
-from levada.client.consumer.classic_join import Joined, Joiner, Lost
+from levada.client.consumer.classic_join import ClassicJoin, Joined, Lost
 from levada.client.consumer.commits import Commits
-from levada.client.consumer.coordinator import Coordinator
+from levada.client.consumer.coordinator import GroupCoordinatorLookup
 from levada.client.consumer.listening import give_up, stop_reading, take_up
 from levada.client.consumer.member_state import NO_GENERATION, MemberState
 from levada.client.consumer.poll_watch import PollWatch
@@ -33,7 +33,7 @@ class ClassicMembership:
     def __init__(
         self,
         cluster: Cluster,
-        coordinator: Coordinator,
+        coordinator: GroupCoordinatorLookup,
         member: MemberState,
         subscriptions: Subscriptions,
         commits: Commits,
@@ -46,7 +46,7 @@ class ClassicMembership:
         self._subscriptions = subscriptions
         self._commits = commits
         self._topics = WantedTopics(cluster, subscriptions)
-        self._joiner = Joiner(cluster, coordinator, member, subscriptions, self._topics)
+        self._joiner = ClassicJoin(cluster, coordinator, member, subscriptions, self._topics)
         self._watch = PollWatch(self._clock, cluster.options["max.poll.interval.ms"])
         self._beats = ClassicHeartbeats(cluster, coordinator, member, self._watch, self._on_beat)
         self._beating: asyncio.Task[None] | None = None

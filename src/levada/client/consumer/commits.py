@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from levada.client.cluster import Cluster, Deadline
 from levada.client.consumer.background import LONGEST_WAIT_S, spawn, stop
-from levada.client.consumer.coordinator import Coordinator
+from levada.client.consumer.coordinator import GroupCoordinatorLookup
 from levada.client.consumer.member_state import NO_GENERATION, MemberState, Phase
 from levada.client.consumer.offsets_wire import (
     commit_codes,
@@ -18,7 +18,7 @@ from levada.client.consumer.offsets_wire import (
     fetched_offsets,
     newest_version,
 )
-from levada.client.consumer.subscription import PartitionState, Subscriptions
+from levada.client.consumer.subscription import AssignedPartition, Subscriptions
 from levada.client.errors import CommitFailed, IllegalState, KafkaError, RebalanceInProgress, TimedOut, error_for
 from levada.client.types import GroupMetadata, OffsetAndMetadata, TopicPartition
 from levada.model.errors import ErrorCode
@@ -61,7 +61,7 @@ class _Order:
     """A commit that was asked for."""
 
     offsets: Offsets
-    held: Mapping[TopicPartition, PartitionState]
+    held: Mapping[TopicPartition, AssignedPartition]
     """What was assigned then: once it is gone, even if it comes back, somebody else may have committed more."""
     settle: Callback | None = None
 
@@ -72,7 +72,7 @@ class Commits:
     def __init__(
         self,
         cluster: Cluster,
-        coordinator: Coordinator,
+        coordinator: GroupCoordinatorLookup,
         member: MemberState,
         subscriptions: Subscriptions,
         on_commit: Callable[[Offsets], None],
@@ -259,7 +259,7 @@ class Commits:
             self._on_commit(accepted)
         return faults
 
-    def _check_held(self, held: Mapping[TopicPartition, PartitionState]) -> None:
+    def _check_held(self, held: Mapping[TopicPartition, AssignedPartition]) -> None:
         mine = self._subscriptions
         if not all(mine.is_assigned(partition) and mine.state(partition) is state for partition, state in held.items()):
             raise CommitFailed(self._member.why_out)

@@ -12,7 +12,7 @@ from levada.protocol.errors import CodecError
 MOVED = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
 
 
-class Coordinator:
+class GroupCoordinatorLookup:
     """Found when it is needed, and looked for again when it has moved."""
 
     def __init__(self, cluster: Cluster, group_id: str) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from levada.client.cluster import Cluster, ClusterView, Deadline, PartitionView, background
 from levada.client.cluster.view import read_view
 from levada.client.consumer.deserializing import transform_for
-from levada.client.consumer.fetched import Reading
+from levada.client.consumer.fetched import RecordReading
 from levada.client.consumer.fetcher import Fetcher
 from levada.client.consumer.membership import group_side
 from levada.client.consumer.offset_lookup import FoundOffset, OffsetLookup
@@ -50,7 +50,7 @@ class Engine:
         if self._has_group:
             self.positions.commits = self.commits
         transform = transform_for(options["key.deserializer"], options["value.deserializer"])
-        reading = Reading(options["check.crcs"], is_committed_only, transform)
+        reading = RecordReading(options["check.crcs"], is_committed_only, transform)
         self.fetcher = Fetcher(self.cluster, self.subscriptions, self.positions, reading, self.wake_signal)
         self.subscriptions.settle = self.fetcher.recall
         self.polling = Polling(

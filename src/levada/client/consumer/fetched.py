@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 
 from levada.client.cluster import NO_EPOCH
 from levada.client.consumer.prefetched_records import PrefetchedRecords
-from levada.client.consumer.subscription import PartitionState, Position
+from levada.client.consumer.subscription import AssignedPartition, Position
 from levada.client.errors import CorruptRecord, KafkaError, SerializationFailed
 from levada.client.types import TopicPartition
 from levada.model.buffers import Buffer
@@ -37,7 +37,7 @@ _OVERHEAD = BATCH_LENGTH_OVERHEAD
 _SMALLEST_LENGTH = BATCH_HEADER_SIZE - BATCH_LENGTH_OVERHEAD
 
 
-class Reading(NamedTuple):
+class RecordReading(NamedTuple):
     """How records are read, the same for all partitions of a consumer."""
 
     checks_crcs: bool = True
@@ -45,7 +45,7 @@ class Reading(NamedTuple):
     transform: Transform | None = None
 
 
-class Answer:
+class FetchedBytes:
     """The bytes of one fetch: whole batches. Which of them count is found out when the first is read."""
 
     __slots__ = ("_aborted", "_data", "_starts", "batches", "end", "fault", "read_bytes", "size")
@@ -65,7 +65,7 @@ class Answer:
         self.fault: KafkaError | None = None
         """What is wrong with the first batch that is not among the batches."""
 
-    def open(self, partition: TopicPartition, reading: Reading, offset: int) -> "deque[BatchView]":
+    def open(self, partition: TopicPartition, reading: RecordReading, offset: int) -> "deque[BatchView]":
         """The batches with records to hand out, from an offset on: no control batches, nothing aborted."""
         if self.batches is None:
             self.batches = deque()
@@ -128,7 +128,7 @@ class Backlog:
         "unread_bytes",
     )
 
-    def __init__(self, partition: TopicPartition, state: PartitionState, position: Position) -> None:
+    def __init__(self, partition: TopicPartition, state: AssignedPartition, position: Position) -> None:
         self.partition = partition
         self.state = state
         self.position = position
@@ -142,7 +142,7 @@ class Backlog:
         self.failure: KafkaError | None = None
         """Comes after all that is here."""
         self.retry_at_ms = 0.0
-        self._answers: deque[Answer] = deque()
+        self._answers: deque[FetchedBytes] = deque()
         self._opened = 0
         """How many batches of the first answer the records are of."""
         self._records: list[ConsumerRecord] = []
@@ -170,14 +170,14 @@ class Backlog:
         if size:
             last = BatchView(data, starts[-2])
             end = Position(max(last_offsets[-1] + 1, self.fetch_offset), last.partition_leader_epoch)
-            self._answers.append(Answer(data, starts, end, aborted))
+            self._answers.append(FetchedBytes(data, starts, end, aborted))
             self.unread_bytes += size
             self.fetch_offset = end.offset
         if _is_malformed(data, size):
             self.failure = corrupt(self.partition, self.fetch_offset, "it is not a batch of format 2")
         return size
 
-    def take(self, limit: int, reading: Reading) -> list[ConsumerRecord]:
+    def take(self, limit: int, reading: RecordReading) -> list[ConsumerRecord]:
         """Up to so many records, which count as consumed with that; a fault is raised once nothing is before it.
 
         Ends after a batch where the next one does not fit: it may be another partition's turn.
@@ -208,7 +208,7 @@ class Backlog:
                 taken = chosen
         return taken
 
-    def prefetch(self, limit: int, reading: Reading) -> PrefetchedRecords | None:
+    def prefetch(self, limit: int, reading: RecordReading) -> PrefetchedRecords | None:
         """Up to so many records; they stay here until `take_back`. A fault is raised if it comes first."""
         return (
             PrefetchedRecords(self._records, self._taken, limit)
@@ -227,7 +227,7 @@ class Backlog:
         else:
             self._finish_records()
 
-    def peek_batches(self, reading: Reading) -> list[BatchView]:
+    def peek_batches(self, reading: RecordReading) -> list[BatchView]:
         """All batches that are to be read, the first perhaps from its middle; a fault when there are none before it."""
         self._forget_records()
         batches: list[BatchView] = []
@@ -258,7 +258,7 @@ class Backlog:
         batches = self._answers[0].batches if self._answers else None
         return batches is not None and len(batches) > 0 and batches[0].record_count <= room
 
-    def _open_batches(self, reading: Reading) -> bool:
+    def _open_batches(self, reading: RecordReading) -> bool:
         """Decode the next batches that have records from the position on; False when there are none."""
         while self._answers:
             answer = self._answers[0]
@@ -336,7 +336,7 @@ class Backlog:
         if answer.end.offset > self.position.offset:
             self._move(answer.end)
 
-    def _count_as_read(self, answer: Answer, batch: BatchView) -> None:
+    def _count_as_read(self, answer: FetchedBytes, batch: BatchView) -> None:
         end = batch.start + batch.size
         if end > answer.read_bytes:
             self.unread_bytes -= end - answer.read_bytes

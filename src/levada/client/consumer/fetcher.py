@@ -8,11 +8,11 @@ from levada.client.cluster import NO_NODE, Cluster, Deadline
 from levada.client.consumer.fetch_faults import FetchFaults
 from levada.client.consumer.fetch_loop import FOREVER_MS, FetchLimits, FetchLoop, FetchPlan, Obstacle
 from levada.client.consumer.fetch_session import Ask, FetchSession, SessionKey
-from levada.client.consumer.fetched import Backlog, Reading
+from levada.client.consumer.fetched import Backlog, RecordReading
 from levada.client.consumer.positions import Positions
 from levada.client.consumer.prefetched_records import PREFETCH_RECORDS, PREFETCH_SECONDS, PrefetchedRecords
 from levada.client.consumer.read_replicas import ReadReplicas
-from levada.client.consumer.subscription import PartitionState, Subscriptions
+from levada.client.consumer.subscription import AssignedPartition, Subscriptions
 from levada.client.consumer.wake_signal import WakeSignal
 from levada.client.errors import KafkaError
 from levada.client.types import TopicPartition
@@ -46,7 +46,7 @@ class Fetcher:
         cluster: Cluster,
         subscriptions: Subscriptions,
         positions: Positions,
-        reading: Reading,
+        reading: RecordReading,
         wake_signal: WakeSignal,
     ) -> None:
         options = cluster.options
@@ -351,7 +351,7 @@ class Fetcher:
             if not backlog.is_empty:
                 self._ready[partition] = backlog
 
-    def _backlog(self, partition: TopicPartition, state: PartitionState) -> Backlog:
+    def _backlog(self, partition: TopicPartition, state: AssignedPartition) -> Backlog:
         backlog = self._backlogs.get(partition)
         if backlog is None or backlog.is_stale:
             self._ready.pop(partition, None)
@@ -359,7 +359,7 @@ class Fetcher:
             backlog = self._backlogs[partition] = Backlog(partition, state, state.position)
         return backlog
 
-    def _is_sound(self, partition: TopicPartition, state: PartitionState) -> bool:
+    def _is_sound(self, partition: TopicPartition, state: AssignedPartition) -> bool:
         if self._positions.is_sound(partition, state):
             return True
         # Another leader: what came from the one before may not be in its log.

@@ -9,7 +9,7 @@ from enum import Enum, auto
 
 from levada.client.cluster import Cluster, Deadline
 from levada.client.consumer.background import happens
-from levada.client.consumer.coordinator import Coordinator
+from levada.client.consumer.coordinator import GroupCoordinatorLookup
 from levada.client.consumer.kip848_report import FIRST_WITH_PATTERNS, JOINING, LEAVING, LEAVING_FOR_NOW, Kip848Report
 from levada.client.consumer.member_state import NOT_YET_IN, MemberState
 from levada.client.consumer.poll_watch import PollWatch
@@ -49,7 +49,12 @@ class Kip848Heartbeats:
     """Go on whatever the user's code does, until it has not polled for too long."""
 
     def __init__(
-        self, cluster: Cluster, coordinator: Coordinator, member: MemberState, report: Kip848Report, watch: PollWatch
+        self,
+        cluster: Cluster,
+        coordinator: GroupCoordinatorLookup,
+        member: MemberState,
+        report: Kip848Report,
+        watch: PollWatch,
     ) -> None:
         self.state = HeartbeatState.OUT
         self.on_change: Callable[[], None] = lambda: None

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from levada.client.cluster import Cluster, ClusterView, Deadline
 from levada.client.consumer.background import InPoll, happens, patience, spawn, stop
 from levada.client.consumer.commits import Commits
-from levada.client.consumer.coordinator import Coordinator
+from levada.client.consumer.coordinator import GroupCoordinatorLookup
 from levada.client.consumer.kip848_heartbeats import HeartbeatState, Kip848Heartbeats
 from levada.client.consumer.kip848_report import Kip848Report
 from levada.client.consumer.listening import give_up, stop_reading, take_up
@@ -29,7 +29,7 @@ class Kip848Membership:
     def __init__(
         self,
         cluster: Cluster,
-        coordinator: Coordinator,
+        coordinator: GroupCoordinatorLookup,
         member: MemberState,
         subscriptions: Subscriptions,
         commits: Commits,

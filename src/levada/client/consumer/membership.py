@@ -6,7 +6,7 @@ from typing import Protocol
 from levada.client.cluster import Cluster, Deadline
 from levada.client.consumer.classic_membership import ClassicMembership
 from levada.client.consumer.commits import Commits
-from levada.client.consumer.coordinator import Coordinator
+from levada.client.consumer.coordinator import GroupCoordinatorLookup
 from levada.client.consumer.kip848_membership import Kip848Membership
 from levada.client.consumer.member_state import MemberState
 from levada.client.consumer.subscription import Subscriptions
@@ -48,7 +48,7 @@ def group_side(
     options = cluster.options
     group_id: str | None = options["group.id"]
     member = MemberState(group_id or "", options["group.instance.id"])
-    coordinator = Coordinator(cluster, group_id or "")
+    coordinator = GroupCoordinatorLookup(cluster, group_id or "")
     commits = Commits(cluster, coordinator, member, subscriptions, on_commit)
     if group_id is None:
         return NoGroup(subscriptions), commits

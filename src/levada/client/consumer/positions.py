@@ -8,7 +8,7 @@ from levada.client.cluster import NO_EPOCH, NO_NODE, Cluster, Deadline
 from levada.client.consumer.epoch_check import EpochEnd, epoch_ends
 from levada.client.consumer.offset_lookup import EARLIEST, LATEST, UNKNOWN_OFFSET, FoundOffset, OffsetLookup
 from levada.client.consumer.retrying_task import RetryingTask
-from levada.client.consumer.subscription import PartitionState, Position, Reset, Subscriptions
+from levada.client.consumer.subscription import AssignedPartition, Position, Reset, Subscriptions
 from levada.client.errors import KafkaError, LogTruncated, NoOffsetForPartition
 from levada.client.options import OffsetResetStrategy
 from levada.client.types import OffsetAndMetadata, TopicPartition
@@ -81,7 +81,7 @@ class Positions:
 
     # Which need care
 
-    def is_sound(self, partition: TopicPartition, state: PartitionState) -> bool:
+    def is_sound(self, partition: TopicPartition, state: AssignedPartition) -> bool:
         """Whether the position was checked against the leader that there is now, or need not be."""
         topic = self._cluster.view.topics.get(partition.topic)
         if topic is None or partition.partition >= len(topic.partitions):
@@ -188,7 +188,7 @@ class Positions:
         return True
 
     def _judge(
-        self, partition: TopicPartition, state: PartitionState, position: Position, end: EpochEnd | None
+        self, partition: TopicPartition, state: AssignedPartition, position: Position, end: EpochEnd | None
     ) -> list[LogTruncated]:
         """A position behind the end of its epoch stands on records that the log does not have any more."""
         if end is None:

@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from levada.client.cluster import NO_NODE, Cluster, ClusterView
-from levada.client.consumer.subscription import PartitionState, Subscriptions
+from levada.client.consumer.subscription import AssignedPartition, Subscriptions
 from levada.client.types import TopicPartition
 
 
 class ReadReplica(NamedTuple):
     partition: TopicPartition
-    state: PartitionState
+    state: AssignedPartition
     topic_id: bytes
     leader_epoch: int
 
@@ -49,7 +49,7 @@ class ReadReplicas:
                     self._by_node.setdefault(node_id, []).append(source)
         return self._by_node
 
-    def _replica(self, state: PartitionState, now_ms: int) -> int | None:
+    def _replica(self, state: AssignedPartition, now_ms: int) -> int | None:
         """The leader is asked again after a while, and when the replica is not up."""
         if state.read_replica is None:
             return None

@@ -39,7 +39,7 @@ class Position:
 
 
 @dataclass(slots=True)
-class PartitionState:
+class AssignedPartition:
     position: Position | None = None
     reset: Reset | None = None
     """Set while the position has to be looked up."""
@@ -75,7 +75,7 @@ class Subscriptions:
         """Grows with each change of the partitions that are assigned."""
         self.settle: Callable[[], None] = lambda: None
         """Has the positions include all that was handed out, where some is handed out without being asked for."""
-        self._states: dict[TopicPartition, PartitionState] = {}
+        self._states: dict[TopicPartition, AssignedPartition] = {}
 
     # What is wanted
 
@@ -128,13 +128,13 @@ class Subscriptions:
     def is_assigned(self, partition: TopicPartition) -> bool:
         return partition in self._states
 
-    def state(self, partition: TopicPartition) -> PartitionState:
+    def state(self, partition: TopicPartition) -> AssignedPartition:
         state = self._states.get(partition)
         if state is None:
             raise IllegalState(f"{partition} is not assigned to this consumer; see assignment()")
         return state
 
-    def states(self) -> Iterable[tuple[TopicPartition, PartitionState]]:
+    def states(self) -> Iterable[tuple[TopicPartition, AssignedPartition]]:
         return list(self._states.items())
 
     def without_position(self) -> list[TopicPartition]:
@@ -175,7 +175,7 @@ class Subscriptions:
             self.version += 1
 
     def _take(self, partitions: Collection[TopicPartition]) -> None:
-        self._states = {partition: self._states.get(partition) or PartitionState() for partition in partitions}
+        self._states = {partition: self._states.get(partition) or AssignedPartition() for partition in partitions}
         for state in self._states.values():
             state.is_being_revoked = False
         self.assignment_version += 1

@@ -8,7 +8,7 @@ MAX_EPOCH = 2**15 - 1
 
 
 @dataclass(slots=True)
-class Identity:
+class ProducerIdentity:
     producer_id: int = NO_PRODUCER_ID
     producer_epoch: int = -1
 

@@ -20,7 +20,7 @@ LOST_SEQUENCES = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PROD
 TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 
 
-class Outcomes:
+class BatchOutcomes:
     """On the client's loop. A batch has exactly one outcome, however many attempts and answers it has."""
 
     def __init__(

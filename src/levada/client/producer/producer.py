@@ -20,7 +20,7 @@ from levada.client.producer.front import Front
 from levada.client.producer.group_commit import TransactionTicket
 from levada.client.producer.handle import Handle, ManyHandle, wait_in_loop
 from levada.client.producer.intake import HeadersInput, Intake, Prepared, check_place
-from levada.client.producer.outcome import Outcomes
+from levada.client.producer.outcome import BatchOutcomes
 from levada.client.producer.routes import Routes, TopicQueues
 from levada.client.producer.sender import Sender
 from levada.client.producer.session import IdempotentSession, PlainSession, Session, TransactionalSession
@@ -77,7 +77,7 @@ class Producer:
         self._intake = Intake(self.options, self._routes, self._accumulator, self._clock.now_ms)
         self._fronts: list[Front] = []
         self._front = self.new_front(_no_handle)
-        self._outcomes = Outcomes(
+        self._outcomes = BatchOutcomes(
             self._cluster,
             self.options,
             self._accumulator,

@@ -12,7 +12,7 @@ from levada.client.errors import KafkaError, TimedOut
 from levada.client.options import Options
 from levada.client.producer.accumulator import Accumulator
 from levada.client.producer.batch import NO_OFFSET, Batch
-from levada.client.producer.outcome import Outcomes
+from levada.client.producer.outcome import BatchOutcomes
 from levada.client.producer.partition_queue import PartitionQueue
 from levada.client.producer.session import Session
 from levada.net.channel import ChannelClosed
@@ -51,7 +51,7 @@ class Sender:
         options: Options,
         accumulator: Accumulator,
         session: Session,
-        outcomes: Outcomes,
+        outcomes: BatchOutcomes,
     ) -> None:
         self._cluster = cluster
         self._accumulator = accumulator

@@ -11,10 +11,10 @@ from levada.client.producer.accumulator import Accumulator
 from levada.client.producer.batch import Batch
 from levada.client.producer.group_commit import TransactionTicket, commit_together
 from levada.client.producer.handle import wait_in_loop
-from levada.client.producer.identity import Identity
-from levada.client.producer.outcome import Outcomes
+from levada.client.producer.identity import ProducerIdentity
+from levada.client.producer.outcome import BatchOutcomes
 from levada.client.producer.partition_queue import PartitionQueue
-from levada.client.producer.transactions import State, Transactions
+from levada.client.producer.transactions import TransactionPhase, Transactions
 from levada.model.errors import ErrorCode
 from levada.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
@@ -26,7 +26,7 @@ class Session(Protocol):
     def transactional_id(self) -> str | None: ...
 
     @property
-    def identity(self) -> Identity | None:
+    def identity(self) -> ProducerIdentity | None:
         """None: batches have no sequences."""
 
     @property
@@ -41,10 +41,10 @@ class Session(Protocol):
 
     def start(self) -> None: ...
 
-    def failed(self, error: KafkaError, outcomes: Outcomes) -> None:
+    def failed(self, error: KafkaError, outcomes: BatchOutcomes) -> None:
         """A batch has failed for good."""
 
-    async def abort_on_close(self, outcomes: Outcomes, deadline: Deadline) -> bool:
+    async def abort_on_close(self, outcomes: BatchOutcomes, deadline: Deadline) -> bool:
         """End what is open; whether the records that are left are still worth sending."""
 
     def stop(self) -> None: ...
@@ -54,7 +54,7 @@ class PlainSession:
     """Without idempotence."""
 
     transactional_id: None = None
-    identity: Identity | None = None
+    identity: ProducerIdentity | None = None
     adds_implicitly = True
 
     def lets_through(self, queue: PartitionQueue) -> bool:
@@ -66,10 +66,10 @@ class PlainSession:
     def start(self) -> None:
         pass
 
-    def failed(self, error: KafkaError, outcomes: Outcomes) -> None:
+    def failed(self, error: KafkaError, outcomes: BatchOutcomes) -> None:
         pass
 
-    async def abort_on_close(self, outcomes: Outcomes, deadline: Deadline) -> bool:
+    async def abort_on_close(self, outcomes: BatchOutcomes, deadline: Deadline) -> bool:
         return True
 
     def stop(self) -> None:
@@ -80,7 +80,7 @@ class IdempotentSession(PlainSession):
     """Asks for a producer id when there is none, and lets nothing through before."""
 
     def __init__(self, cluster: Cluster, give_up: Callable[[KafkaError], None], pump: Callable[[], None]) -> None:
-        self.identity: Identity = Identity()
+        self.identity: ProducerIdentity = ProducerIdentity()
         self._cluster = cluster
         self._give_up = give_up
         self._pump = pump
@@ -128,17 +128,17 @@ class TransactionalSession(Transactions):
     """Transactions, and what ending one means for the records of this producer."""
 
     def __init__(self, cluster: Cluster, options: Options, accumulator: Accumulator, pump: Callable[[], None]) -> None:
-        self.identity = Identity()
+        self.identity = ProducerIdentity()
         super().__init__(cluster, options, self.identity, pump)
         self._accumulator = accumulator
 
     @property
     def is_fenced(self) -> bool:
-        return self.state is State.FENCED
+        return self.state is TransactionPhase.FENCED
 
     @property
     def must_abort(self) -> bool:
-        return self.state is State.MUST_ABORT
+        return self.state is TransactionPhase.MUST_ABORT
 
     def check_send(self) -> None:
         self.check("send")
@@ -146,9 +146,9 @@ class TransactionalSession(Transactions):
     def start(self) -> None:
         pass
 
-    def failed(self, error: KafkaError, outcomes: Outcomes) -> None:
+    def failed(self, error: KafkaError, outcomes: BatchOutcomes) -> None:
         """What was not sent yet fails with the batch that was lost: it could not be committed any more."""
-        was_open = self.state in (State.IN_TRANSACTION, State.COMMITTING)
+        was_open = self.state in (TransactionPhase.IN_TRANSACTION, TransactionPhase.COMMITTING)
         self.lost(error)
         if was_open:
             self._drop_unsent(outcomes, error)
@@ -158,9 +158,9 @@ class TransactionalSession(Transactions):
         await self._flushed(flush, deadline)
         await self.end(committed=True, deadline=deadline)
 
-    async def abort(self, outcomes: Outcomes, deadline: Deadline) -> None:
+    async def abort(self, outcomes: BatchOutcomes, deadline: Deadline) -> None:
         self.check("abort_transaction")
-        self.state = State.ABORTING
+        self.state = TransactionPhase.ABORTING
         outcomes.gives_up = True
         try:
             on_wire = self._drop_unsent(outcomes, TransactionAborted("the transaction was aborted"))
@@ -174,7 +174,7 @@ class TransactionalSession(Transactions):
         await self._flushed(flush, deadline)
         ticket = TransactionTicket(self.transactional_id, self.identity.producer_id, self.identity.producer_epoch)
         self.completed()
-        self.state = State.UNINITIALIZED
+        self.state = TransactionPhase.UNINITIALIZED
         return ticket
 
     async def commit_group(
@@ -185,7 +185,7 @@ class TransactionalSession(Transactions):
         own = TransactionTicket(self.transactional_id, self.identity.producer_id, self.identity.producer_epoch)
         # The coordinator does not know of a transaction in which nothing was sent.
         members = [own, *tickets] if self.has_begun else tickets
-        self.state = State.COMMITTING
+        self.state = TransactionPhase.COMMITTING
         if members:
             results = await self.guarded(
                 lambda: commit_together(self._cluster, members, self.transactional_id),
@@ -197,8 +197,8 @@ class TransactionalSession(Transactions):
                     self.identity.become(result.producer_id, result.producer_epoch)
         self.completed()
 
-    async def abort_on_close(self, outcomes: Outcomes, deadline: Deadline) -> bool:
-        if self.state in (State.IN_TRANSACTION, State.MUST_ABORT, State.ABORTING):
+    async def abort_on_close(self, outcomes: BatchOutcomes, deadline: Deadline) -> bool:
+        if self.state in (TransactionPhase.IN_TRANSACTION, TransactionPhase.MUST_ABORT, TransactionPhase.ABORTING):
             await self.abort(outcomes, deadline)
         return False
 
@@ -207,7 +207,7 @@ class TransactionalSession(Transactions):
         if self.error is not None:
             raise self.error
 
-    def _drop_unsent(self, outcomes: Outcomes, error: KafkaError) -> list[Batch]:
+    def _drop_unsent(self, outcomes: BatchOutcomes, error: KafkaError) -> list[Batch]:
         """Fail all that is not on the wire; what is."""
         on_wire = []
         for batch in self._accumulator.flush():

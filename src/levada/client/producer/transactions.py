@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from levada.client.cluster import Cluster, CoordinatorKind, Deadline, background
 from levada.client.errors import IllegalState, KafkaError, ProducerFenced, error_for
 from levada.client.options import Options
-from levada.client.producer.identity import Identity
+from levada.client.producer.identity import ProducerIdentity
 from levada.client.producer.partition_queue import PartitionQueue
 from levada.client.types import GroupMetadata, OffsetAndMetadata, TopicPartition
 from levada.model.errors import ErrorCode
@@ -53,7 +53,7 @@ GROUP_FAULTS = (
 )
 
 
-class State(Enum):
+class TransactionPhase(Enum):
     UNINITIALIZED = auto()
     READY = auto()
     IN_TRANSACTION = auto()
@@ -63,13 +63,13 @@ class State(Enum):
     FENCED = auto()
 
 
-ALLOWED: dict[str, tuple[State, ...]] = {
-    "init_transactions": (State.UNINITIALIZED,),
-    "begin_transaction": (State.READY,),
-    "send": (State.IN_TRANSACTION,),
-    "send_offsets_to_transaction": (State.IN_TRANSACTION,),
-    "commit_transaction": (State.IN_TRANSACTION, State.COMMITTING),
-    "abort_transaction": (State.IN_TRANSACTION, State.MUST_ABORT, State.ABORTING),
+ALLOWED: dict[str, tuple[TransactionPhase, ...]] = {
+    "init_transactions": (TransactionPhase.UNINITIALIZED,),
+    "begin_transaction": (TransactionPhase.READY,),
+    "send": (TransactionPhase.IN_TRANSACTION,),
+    "send_offsets_to_transaction": (TransactionPhase.IN_TRANSACTION,),
+    "commit_transaction": (TransactionPhase.IN_TRANSACTION, TransactionPhase.COMMITTING),
+    "abort_transaction": (TransactionPhase.IN_TRANSACTION, TransactionPhase.MUST_ABORT, TransactionPhase.ABORTING),
 }
 """The states in which a call makes sense; a commit or an abort that timed out may be repeated."""
 
@@ -77,9 +77,11 @@ ALLOWED: dict[str, tuple[State, ...]] = {
 class Transactions:
     """Of one producer with a `transactional.id`. Nobody else knows its states; the sender asks what may be sent."""
 
-    def __init__(self, cluster: Cluster, options: Options, identity: Identity, pump: Callable[[], None]) -> None:
+    def __init__(
+        self, cluster: Cluster, options: Options, identity: ProducerIdentity, pump: Callable[[], None]
+    ) -> None:
         self.transactional_id: str = options["transactional.id"]
-        self.state = State.UNINITIALIZED
+        self.state = TransactionPhase.UNINITIALIZED
         self.error: KafkaError | None = None
         self._cluster = cluster
         self._timeout_ms: int = options["transaction.timeout.ms"]
@@ -99,7 +101,7 @@ class Transactions:
         """IllegalState unless the call makes sense now; a fenced producer says so, and a failed transaction why."""
         if self.state in ALLOWED[call]:
             return
-        if self.state in (State.FENCED, State.MUST_ABORT) and self.error is not None:
+        if self.state in (TransactionPhase.FENCED, TransactionPhase.MUST_ABORT) and self.error is not None:
             raise self.error
         raise IllegalState(f"{call}() is not allowed {_DESCRIPTIONS[self.state]}")
 
@@ -108,15 +110,15 @@ class Transactions:
         await self._cluster.persist(
             self._initialize, deadline, "the transactional id was not initialized", setting="max.block.ms"
         )
-        self.state = State.READY
+        self.state = TransactionPhase.READY
 
     def begin(self) -> None:
         self.check("begin_transaction")
-        self.state = State.IN_TRANSACTION
+        self.state = TransactionPhase.IN_TRANSACTION
 
     async def end(self, *, committed: bool, deadline: Deadline) -> None:
         """After everything was sent, or dropped: tell the coordinator. Nothing sent means nothing to tell."""
-        self.state = State.COMMITTING if committed else State.ABORTING
+        self.state = TransactionPhase.COMMITTING if committed else TransactionPhase.ABORTING
         if self._is_begun:
             what = f"the transaction was not {'committed' if committed else 'aborted'}"
             await self.guarded(lambda: self._end(committed), deadline, what)
@@ -130,7 +132,7 @@ class Transactions:
         self._adding.clear()
         self._is_begun = self._needs_new_epoch = False
         self.error = None
-        self.state = State.READY
+        self.state = TransactionPhase.READY
 
     async def send_offsets(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata, deadline: Deadline
@@ -145,11 +147,11 @@ class Transactions:
 
     def lost(self, error: KafkaError) -> None:
         """A batch was lost: the transaction cannot be committed any more."""
-        if self.state is State.FENCED:
+        if self.state is TransactionPhase.FENCED:
             return
         if error.fatal or isinstance(error, ProducerFenced):
-            self.state, self.error = State.FENCED, error
-        elif self.state in (State.IN_TRANSACTION, State.COMMITTING):
+            self.state, self.error = TransactionPhase.FENCED, error
+        elif self.state in (TransactionPhase.IN_TRANSACTION, TransactionPhase.COMMITTING):
             self._must_abort(error)
             self._needs_new_epoch = True
 
@@ -170,7 +172,7 @@ class Transactions:
 
     def lets_through(self, queue: PartitionQueue) -> bool:
         """Whether the queue's partition is part of the transaction; if not, that is seen to."""
-        if self.state not in (State.IN_TRANSACTION, State.COMMITTING):
+        if self.state not in (TransactionPhase.IN_TRANSACTION, TransactionPhase.COMMITTING):
             return False
         partition = TopicPartition(queue.topic, queue.partition)
         if self._adds_implicitly:
@@ -319,25 +321,25 @@ class Transactions:
             return await self._cluster.persist(attempt, deadline, what, setting="max.block.ms")
         except KafkaError as error:
             if error.fatal:
-                self.state, self.error = State.FENCED, error
+                self.state, self.error = TransactionPhase.FENCED, error
             elif not error.retriable:
                 self._must_abort(error)
             raise
 
     def _must_abort(self, error: KafkaError) -> None:
-        self.state, self.error = State.MUST_ABORT, error
+        self.state, self.error = TransactionPhase.MUST_ABORT, error
         # Of two timeouts, that of a call and that of a batch, only one is mended by calling again.
         error.needs_abort = True
 
 
 _DESCRIPTIONS = {
-    State.UNINITIALIZED: "before init_transactions()",
-    State.READY: "outside of a transaction: call begin_transaction() first",
-    State.IN_TRANSACTION: "inside a transaction",
-    State.COMMITTING: "while the transaction is being committed",
-    State.ABORTING: "while the transaction is being aborted",
-    State.MUST_ABORT: "before abort_transaction(): the transaction has failed",
-    State.FENCED: "any more: another producer has this transactional.id",
+    TransactionPhase.UNINITIALIZED: "before init_transactions()",
+    TransactionPhase.READY: "outside of a transaction: call begin_transaction() first",
+    TransactionPhase.IN_TRANSACTION: "inside a transaction",
+    TransactionPhase.COMMITTING: "while the transaction is being committed",
+    TransactionPhase.ABORTING: "while the transaction is being aborted",
+    TransactionPhase.MUST_ABORT: "before abort_transaction(): the transaction has failed",
+    TransactionPhase.FENCED: "any more: another producer has this transactional.id",
 }
 
 

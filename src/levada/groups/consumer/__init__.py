@@ -5,7 +5,7 @@
 """
 
 from levada.groups.consumer.commits import Committer
-from levada.groups.consumer.group import ConsumerGroup, GroupState
+from levada.groups.consumer.group import ConsumerGroup, ConsumerGroupState
 from levada.groups.consumer.group_context import Client, ConsumerTimer
 from levada.groups.consumer.groups import ConsumerGroups
 from levada.groups.consumer.settings import ConsumerGroupSettings, Interval, MigrationPolicy
@@ -15,9 +15,9 @@ __all__ = [
     "Committer",
     "ConsumerGroup",
     "ConsumerGroupSettings",
+    "ConsumerGroupState",
     "ConsumerGroups",
     "ConsumerTimer",
-    "GroupState",
     "Interval",
     "MigrationPolicy",
 ]

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from levada.coordination.decision import Decision, Record
 from levada.groups.consumer.group import ConsumerGroup
-from levada.groups.consumer.group_context import Client, ConsumerTimer, GroupContext, TimerKind
+from levada.groups.consumer.group_context import Client, ConsumerTimer, ConsumerTimerKind, GroupContext
 from levada.groups.consumer.group_records import replacement_records
 from levada.groups.consumer.leaving import without
 from levada.groups.consumer.member import JOINING, ConsumerGroupMember, MemberState, sorted_names
@@ -66,9 +66,9 @@ def join(
     if _is_last_of_its_kind(context, group, request.group_instance_id):
         return _downgraded(context, group, news, owned, records, now_ms)
     member = news.reconcile(news.assign(), owned)
-    context.told_to_join.pop(ConsumerTimer(group.group_id, TimerKind.JOIN, member_id), None)
+    context.told_to_join.pop(ConsumerTimer(group.group_id, ConsumerTimerKind.JOIN, member_id), None)
     context.restart_session(group.group_id, member_id, now_ms, request.session_timeout_ms)
-    sync_timer = ConsumerTimer(group.group_id, TimerKind.SYNC, member_id)
+    sync_timer = ConsumerTimer(group.group_id, ConsumerTimerKind.SYNC, member_id)
     context.timers.set(sync_timer, now_ms + request.rebalance_timeout_ms)
     reply = _joined(member_id, generation=member.epoch, protocol=request.protocols[0].name)
     return Decision([*records, *news.records], reply)
@@ -86,7 +86,7 @@ def sync(context: GroupContext, group: ConsumerGroup, request: SyncGroupRequest,
     if group.assignment_epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
         _tell_to_join(context, group, member, now_ms)
         raise Refusal(ErrorCode.REBALANCE_IN_PROGRESS)
-    context.timers.cancel(ConsumerTimer(group.group_id, TimerKind.SYNC, member.member_id))
+    context.timers.cancel(ConsumerTimer(group.group_id, ConsumerTimerKind.SYNC, member.member_id))
     context.restart_session(group.group_id, member.member_id, now_ms, classic.session_timeout_ms)
     partitions = {topic_id: list(epochs) for topic_id, epochs in member.assigned.items()}
     return SyncGroupResponse(
@@ -259,7 +259,7 @@ def _waits(group: ConsumerGroup, member: ConsumerGroupMember) -> bool:
 
 def _tell_to_join(context: GroupContext, group: ConsumerGroup, member: ConsumerGroupMember, now_ms: int) -> None:
     """Its time to do so runs from the first time it is told."""
-    timer = ConsumerTimer(group.group_id, TimerKind.JOIN, member.member_id)
+    timer = ConsumerTimer(group.group_id, ConsumerTimerKind.JOIN, member.member_id)
     if timer not in context.told_to_join:
         context.told_to_join[timer] = None
         context.timers.set(timer, now_ms + member.rebalance_timeout_ms)

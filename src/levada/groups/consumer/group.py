@@ -10,7 +10,7 @@ NO_ASSIGNMENT = -1
 """The assignment epoch of a group that is being deleted."""
 
 
-class GroupState(Enum):
+class ConsumerGroupState(Enum):
     """Named as Kafka names them."""
 
     EMPTY = "Empty"
@@ -105,14 +105,14 @@ class ConsumerGroup:
         self._owners: dict[bytes, dict[int, str]] = {}
 
     @property
-    def state(self) -> GroupState:
+    def state(self) -> ConsumerGroupState:
         if not self.members:
-            return GroupState.EMPTY
+            return ConsumerGroupState.EMPTY
         if self.epoch > self.assignment_epoch:
-            return GroupState.ASSIGNING
+            return ConsumerGroupState.ASSIGNING
         if all(member.is_reconciled_to(self.assignment_epoch) for member in self.members.values()):
-            return GroupState.STABLE
-        return GroupState.RECONCILING
+            return ConsumerGroupState.STABLE
+        return ConsumerGroupState.RECONCILING
 
     def static_member(self, instance_id: str | None) -> ConsumerGroupMember | None:
         member_id = None if instance_id is None else self.static_ids.get(instance_id)

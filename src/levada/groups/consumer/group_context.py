@@ -14,7 +14,7 @@ from levada.metadata.image import Image
 from levada.model.hashes import uuid_to_text
 
 
-class TimerKind(Enum):
+class ConsumerTimerKind(Enum):
     SESSION = "a member that is not heard of is gone"
     REBALANCE = "a member that does not give up partitions in time is fenced"
     REGEX = "regular expressions are to be matched with the topics"
@@ -26,7 +26,7 @@ class ConsumerTimer(NamedTuple):
     """Hardly one is cancelled: who comes up looks at what has become of its member."""
 
     group_id: str
-    kind: TimerKind
+    kind: ConsumerTimerKind
     member_id: str = ""
 
 
@@ -71,4 +71,4 @@ class GroupContext:
         """For a classic member the timeout is its own."""
         if timeout_ms is None:
             timeout_ms = self.settings.session_timeout_ms(self.group_config(group_id))
-        self.timers.set(ConsumerTimer(group_id, TimerKind.SESSION, member_id), now_ms + timeout_ms)
+        self.timers.set(ConsumerTimer(group_id, ConsumerTimerKind.SESSION, member_id), now_ms + timeout_ms)

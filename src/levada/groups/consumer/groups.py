@@ -9,7 +9,7 @@ from levada.coordination.timers import Timers
 from levada.groups.consumer import classic_members, commits, description
 from levada.groups.consumer.commits import Committer
 from levada.groups.consumer.group import Check, ConsumerGroup
-from levada.groups.consumer.group_context import Client, ConsumerTimer, GroupContext, TimerKind
+from levada.groups.consumer.group_context import Client, ConsumerTimer, ConsumerTimerKind, GroupContext
 from levada.groups.consumer.group_records import epoch_record, group_tombstones, regex_record
 from levada.groups.consumer.heartbeats import heartbeat
 from levada.groups.consumer.leaving import leave, without
@@ -27,7 +27,7 @@ from levada.groups.consumer.regexes import Resolution
 from levada.groups.consumer.replay import replay
 from levada.groups.consumer.settings import ConsumerGroupSettings
 from levada.groups.consumer.validation import check_request
-from levada.groups.group import Group, State
+from levada.groups.group import ClassicGroupState, Group
 from levada.groups.group_records import deletion
 from levada.metadata.image import Image
 from levada.model.errors import ErrorCode
@@ -123,7 +123,7 @@ class ConsumerGroups:
     def forget_timers(self, group: Group) -> None:
         """What members of a group were given time for is of the past when it has become classic."""
         for member_id in group.members:
-            for kind in TimerKind:
+            for kind in ConsumerTimerKind:
                 timer = ConsumerTimer(group.group_id, kind, member_id)
                 self._context.timers.cancel(timer)
                 self._context.told_to_join.pop(timer, None)
@@ -141,7 +141,7 @@ class ConsumerGroups:
     def expire(self, timer: ConsumerTimer, now_ms: int) -> Sequence[Record]:
         """What follows from a timer that has come up."""
         group = self.groups.get(timer.group_id)
-        if timer.kind is TimerKind.REGEX:
+        if timer.kind is ConsumerTimerKind.REGEX:
             return self._match(timer, group, now_ms)
         member = None if group is None else group.members.get(timer.member_id)
         if group is None or member is None:
@@ -165,7 +165,7 @@ class ConsumerGroups:
             for member in group.members.values():
                 context.restart_session(group.group_id, member.member_id, now_ms)
                 if member.state is MemberState.UNREVOKED_PARTITIONS:
-                    timer = ConsumerTimer(group.group_id, TimerKind.REBALANCE, member.member_id)
+                    timer = ConsumerTimer(group.group_id, ConsumerTimerKind.REBALANCE, member.member_id)
                     context.timers.set(timer, now_ms + member.rebalance_timeout_ms)
 
     def on_image(self, topic_names: Iterable[str], now_ms: int) -> None:
@@ -212,11 +212,11 @@ class ConsumerGroups:
 
     def _is_meant(self, timer: ConsumerTimer, member: ConsumerGroupMember) -> bool:
         """Whether the member has not done what the timer gave it time for."""
-        if timer.kind is TimerKind.SESSION:
+        if timer.kind is ConsumerTimerKind.SESSION:
             return True
-        if timer.kind is TimerKind.REBALANCE:
+        if timer.kind is ConsumerTimerKind.REBALANCE:
             return member.state is MemberState.UNREVOKED_PARTITIONS and not member.uses_classic_protocol
-        if timer.kind is TimerKind.JOIN and timer not in self._context.told_to_join:
+        if timer.kind is ConsumerTimerKind.JOIN and timer not in self._context.told_to_join:
             return False
         return member.uses_classic_protocol
 
@@ -233,7 +233,7 @@ class ConsumerGroups:
             return ConsumerGroup(group_id), []
         if request.member_epoch != JOINING:
             raise not_a_consumer_group(group_id)
-        if classic.state is State.EMPTY:
+        if classic.state is ClassicGroupState.EMPTY:
             return ConsumerGroup(group_id), [deletion(group_id)]
         check_upgrade(classic, self._context.settings)
         group, records = upgrade(classic, self._context.image())

@@ -17,7 +17,7 @@ from levada.groups.consumer.refusals import Refusal
 from levada.groups.consumer.replay import replay
 from levada.groups.consumer.settings import ConsumerGroupSettings
 from levada.groups.consumer.topics import NO_TOPICS
-from levada.groups.group import CONSUMER, Group, State
+from levada.groups.group import CONSUMER, ClassicGroupState, Group
 from levada.groups.group_records import deletion, metadata_record
 from levada.groups.member import Member
 from levada.groups.records import ClassicMemberMetadata, ClassicProtocol
@@ -110,7 +110,7 @@ def downgrade(
         classic.add(_downgraded(joining), CONSUMER)
         targets[joining.member_id] = group.target_of(predecessor.member_id)
     classic.protocol_name = classic.choose_protocol()
-    classic.state = State.STABLE
+    classic.state = ClassicGroupState.STABLE
     classic.state_since_ms = now_ms
     classic.find_subscribed_topics()
     for one in classic.members.values():

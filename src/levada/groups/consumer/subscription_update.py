@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from levada.coordination.decision import Record
 from levada.groups.consumer.group import Check, ConsumerGroup
-from levada.groups.consumer.group_context import ConsumerTimer, GroupContext, TimerKind
+from levada.groups.consumer.group_context import ConsumerTimer, ConsumerTimerKind, GroupContext
 from levada.groups.consumer.group_records import (
     current_assignment_record,
     epoch_record,
@@ -88,7 +88,7 @@ class SubscriptionUpdate:
             return member
         self.records.append(current_assignment_record(self._group.group_id, after))
         if after.state is MemberState.UNREVOKED_PARTITIONS and not after.uses_classic_protocol:
-            timer = ConsumerTimer(self._group.group_id, TimerKind.REBALANCE, after.member_id)
+            timer = ConsumerTimer(self._group.group_id, ConsumerTimerKind.REBALANCE, after.member_id)
             self._context.timers.set(timer, self._now_ms + after.rebalance_timeout_ms)
         return after
 
@@ -115,7 +115,7 @@ class SubscriptionUpdate:
             interval_ms=context.settings.regex_refresh_interval_ms,
         )
         if must_refresh and self._group.group_id not in context.resolutions:
-            context.timers.set(ConsumerTimer(self._group.group_id, TimerKind.REGEX), self._now_ms)
+            context.timers.set(ConsumerTimer(self._group.group_id, ConsumerTimerKind.REGEX), self._now_ms)
 
     def _is_unchecked(self) -> bool:
         """Whether topics may have changed since the group looked, or what it saw was not written."""

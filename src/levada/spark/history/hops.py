@@ -32,7 +32,7 @@ class Coordinates(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceRange:
     """The records of one partition that something was made from: one of them, or those that an aggregation took."""
 
     topic: str
@@ -59,7 +59,7 @@ class Hop:
 
     name: str
     at_ms: int
-    sources: tuple[Source, ...]
+    sources: tuple[SourceRange, ...]
     run: str | None = None
 
 
@@ -93,7 +93,7 @@ def hops_of(headers: Iterable[tuple[str, bytes | None]]) -> list[Hop]:
     return found
 
 
-def ways(hops: Sequence[Hop]) -> list[tuple[Source, Sequence[Hop]]]:
+def ways(hops: Sequence[Hop]) -> list[tuple[SourceRange, Sequence[Hop]]]:
     """What the last hop read, each source with the stamps of the way before it."""
     if not hops:
         return []
@@ -105,7 +105,7 @@ def ways(hops: Sequence[Hop]) -> list[tuple[Source, Sequence[Hop]]]:
     return found
 
 
-def _fields_of(source: Source) -> dict[str, object]:
+def _fields_of(source: SourceRange) -> dict[str, object]:
     if source.count == 1:
         fields: dict[str, object] = {"topic": source.topic, "partition": source.partition, "offset": source.first}
         fields |= {"timestamp": source.since_ms, "hops": source.hops or None}
@@ -116,7 +116,7 @@ def _fields_of(source: Source) -> dict[str, object]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _source(fields: dict[str, object]) -> Source:
+def _source(fields: dict[str, object]) -> SourceRange:
     def number(name: str, default: int) -> int:
         return int(str(fields.get(name, default)))
 
@@ -126,9 +126,11 @@ def _source(fields: dict[str, object]) -> Source:
     topic, partition, hops = str(fields["topic"]), int(str(fields["partition"])), number("hops", 0)
     if "offset" in fields:
         offset, at_ms = number("offset", 0), moment("timestamp")
-        return Source(topic, partition, offset, offset, 1, (offset,), at_ms, at_ms, hops)
+        return SourceRange(topic, partition, offset, offset, 1, (offset,), at_ms, at_ms, hops)
     first, last = int(str(fields["first"])), int(str(fields["last"]))
     listed = fields.get("offsets", [])
     assert isinstance(listed, list)
     offsets = tuple(int(offset) for offset in listed)
-    return Source(topic, partition, first, last, number("count", 1), offsets, moment("since"), moment("until"), hops)
+    return SourceRange(
+        topic, partition, first, last, number("count", 1), offsets, moment("since"), moment("until"), hops
+    )

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from levada import Consumer
 from levada.client.types import TopicPartition
 from levada.records import ConsumerRecord
-from levada.spark.history.hops import Coordinates, Hop, Source, hops_of, ways
+from levada.spark.history.hops import Coordinates, Hop, SourceRange, hops_of, ways
 from levada.spark.sessions import bootstrap_of
 
 DEFAULT_LIMIT = 1_000
@@ -28,7 +28,7 @@ class NoSuchRecord(ValueError):
     """Nothing was ever written there."""
 
 
-class State(Enum):
+class RecordState(Enum):
     """What is known of a record."""
 
     READ = "read"
@@ -51,7 +51,7 @@ class Origin:
     offset: int
     timestamp_ms: int | None
     key: bytes | None
-    state: State = State.READ
+    state: RecordState = RecordState.READ
     run: str | None = None
     unlisted: int = 0
     """How many more records an aggregation took whose offsets it did not keep."""
@@ -143,10 +143,10 @@ class RecordReader:
         record = self._found.get(place)
         return () if record is None else hops_of(record.headers)
 
-    def state(self, place: Coordinates) -> State:
+    def state(self, place: Coordinates) -> RecordState:
         if place not in self._found:
-            return State.NOT_READ
-        return State.GONE if self._found[place] is None else State.READ
+            return RecordState.NOT_READ
+        return RecordState.GONE if self._found[place] is None else RecordState.READ
 
     def record(self, place: Coordinates) -> ConsumerRecord | None:
         return self._found.get(place)
@@ -219,7 +219,7 @@ def _tree(
     )
 
 
-def _only_moment(source: Source) -> int | None:
+def _only_moment(source: SourceRange) -> int | None:
     return source.since_ms if source.count == 1 else None
 
 
@@ -234,7 +234,7 @@ def _drawn(origin: Origin) -> Iterator[str]:
 
 def _words(origin: Origin) -> Iterator[str]:
     yield str(origin.coordinates)
-    if origin.state is not State.READ:
+    if origin.state is not RecordState.READ:
         yield f"({origin.state.value})"
     if origin.key is not None:
         yield f"key={origin.key.decode(errors='backslashreplace')}"

@@ -17,7 +17,7 @@ class RangeError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class OffsetRange:
     """Offsets of one partition."""
 
     start: int
@@ -44,7 +44,7 @@ class TopicRange:
     """Offsets of a topic, by partition; partitions that are not in it are not replayed."""
 
     topic: str
-    partitions: Mapping[int, Range]
+    partitions: Mapping[int, OffsetRange]
 
     @property
     def size(self) -> int:
@@ -73,13 +73,13 @@ class TopicRange:
 
 def given_offsets(topic: str, given: OffsetRanges) -> TopicRange:
     """Ranges that were written down: `{0: (5, 90)}`, or with partitions as text, as JSON has them."""
-    partitions: dict[int, Range] = {}
+    partitions: dict[int, OffsetRange] = {}
     for name, bounds in given.items():
         if not str(name).isdecimal() or len(bounds) != 2:
             raise RangeError(
                 f"{name!r}: {bounds!r} is no range; give partitions with two offsets, such as {{0: (5, 90)}}"
             )
-        partitions[int(name)] = Range(int(bounds[0]), int(bounds[1]))
+        partitions[int(name)] = OffsetRange(int(bounds[0]), int(bounds[1]))
     if not partitions:
         raise RangeError(f"no partition is given: a range is {EXAMPLE}")
     return TopicRange(topic, partitions)

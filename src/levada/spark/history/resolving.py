@@ -7,8 +7,8 @@ from levada.client.types import TopicPartition
 from levada.spark.history.ranges import (
     EXAMPLE,
     Moment,
+    OffsetRange,
     OffsetRanges,
-    Range,
     RangeError,
     TopicRange,
     check_there,
@@ -37,7 +37,7 @@ def resolve(consumer: Consumer, topic: str, start: OffsetRanges | Moment | None,
     return TopicRange(
         topic,
         # Times need not rise with offsets, so the end may be found before the start.
-        {each.partition: Range(starts[each], max(starts[each], stops[each])) for each in partitions},
+        {each.partition: OffsetRange(starts[each], max(starts[each], stops[each])) for each in partitions},
     )
 
 

@@ -14,7 +14,7 @@ from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 
 from levada.spark.pipeline.context import Context
-from levada.spark.pipeline.definition import Definition, Part
+from levada.spark.pipeline.definition import Definition, PipelinePart
 from levada.spark.pipeline.failure import cause_of
 from levada.spark.pipeline.problems import PipelineError, Problem, one_line, unknown
 from levada.spark.pipeline.rules import rules_of
@@ -105,13 +105,13 @@ def _place(path: Path, error: Exception) -> str:
     return f"{path}:{lines[-1]}" if lines else str(path)
 
 
-def _inputs(part: Part, known: list[str]) -> list[str]:
+def _inputs(part: PipelinePart, known: list[str]) -> list[str]:
     if part.kind == "sql":
         return [name for name in known if name in part.value]
     return [*([part.input] if part.input else []), *part.options.get("inputs", ())]
 
 
-def _with_watermark(part: Part, found: Rows | DataFrame, context: Context) -> Rows | DataFrame:
+def _with_watermark(part: PipelinePart, found: Rows | DataFrame, context: Context) -> Rows | DataFrame:
     for column, delay in part.options.get("watermark", {}).items():
         if isinstance(found, Rows):
             before = found
@@ -121,13 +121,13 @@ def _with_watermark(part: Part, found: Rows | DataFrame, context: Context) -> Ro
     return found
 
 
-def _topic(part: Part, built: Built, context: Context, directory: Path) -> Rows:
+def _topic(part: PipelinePart, built: Built, context: Context, directory: Path) -> Rows:
     options = part.options
     reading = {key: options[key] for key in ("format", "dead_letters", "tombstones") if key in options}
     return context.read(part.value, options.get("schema"), name=part.name, **reading, **options.get("options", {}))
 
 
-def _files(part: Part, built: Built, context: Context, directory: Path) -> DataFrame:
+def _files(part: PipelinePart, built: Built, context: Context, directory: Path) -> DataFrame:
     options = part.options
     return context.files(
         part.value,
@@ -138,7 +138,7 @@ def _files(part: Part, built: Built, context: Context, directory: Path) -> DataF
     )
 
 
-def _table(part: Part, built: Built, context: Context, directory: Path) -> DataFrame:
+def _table(part: PipelinePart, built: Built, context: Context, directory: Path) -> DataFrame:
     options = part.options
     return context.table(
         options["database"],
@@ -151,11 +151,11 @@ def _table(part: Part, built: Built, context: Context, directory: Path) -> DataF
     )
 
 
-def _sql(part: Part, built: Built, context: Context, directory: Path) -> DataFrame:
+def _sql(part: PipelinePart, built: Built, context: Context, directory: Path) -> DataFrame:
     return context.sql(part.value, **built)
 
 
-def _python(part: Part, built: Built, context: Context, directory: Path) -> Rows | DataFrame:
+def _python(part: PipelinePart, built: Built, context: Context, directory: Path) -> Rows | DataFrame:
     inputs = [built[name] for name in part.options.get("inputs", ())]
     found = function_of(part.value, directory)(context, *inputs)
     if not isinstance(found, Rows | DataFrame):
@@ -166,29 +166,29 @@ def _python(part: Part, built: Built, context: Context, directory: Path) -> Rows
     return found
 
 
-def _quality(part: Part, built: Built, context: Context, directory: Path) -> Rows | DataFrame:
+def _quality(part: PipelinePart, built: Built, context: Context, directory: Path) -> Rows | DataFrame:
     return context.quality(built[part.options["from"]], rules_of(part.value))
 
 
-def _expire_after(part: Part, built: Built, context: Context, directory: Path) -> Rows | DataFrame:
+def _expire_after(part: PipelinePart, built: Built, context: Context, directory: Path) -> Rows | DataFrame:
     return context.expire_after(built[part.options["from"]], part.value, **_given(part, "timestamp"))
 
 
-def _deduplicate(part: Part, built: Built, context: Context, directory: Path) -> Rows | DataFrame:
+def _deduplicate(part: PipelinePart, built: Built, context: Context, directory: Path) -> Rows | DataFrame:
     options = part.options
     return context.deduplicate(built[options["from"]], part.value, options["within"], **_given(part, "timestamp"))
 
 
-def _route(part: Part, built: Built, context: Context, directory: Path) -> Rows | DataFrame:
+def _route(part: PipelinePart, built: Built, context: Context, directory: Path) -> Rows | DataFrame:
     options = part.options
     return context.route(built[options["from"]], part.value, options["topics"], **_given(part, "default"))
 
 
-def _given(part: Part, *names: str) -> dict[str, Any]:
+def _given(part: PipelinePart, *names: str) -> dict[str, Any]:
     return {name: part.options[name] for name in names if name in part.options}
 
 
-_BUILDERS: Final[Mapping[tuple[str, str], Callable[[Part, Built, Context, Path], Rows | DataFrame]]] = {
+_BUILDERS: Final[Mapping[tuple[str, str], Callable[[PipelinePart, Built, Context, Path], Rows | DataFrame]]] = {
     ("sources", "topic"): _topic,
     ("sources", "files"): _files,
     ("sources", "table"): _table,

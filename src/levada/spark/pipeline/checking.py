@@ -13,7 +13,7 @@ from levada.spark.pipeline.failure import cause_of
 from levada.spark.pipeline.problems import Problem
 from levada.spark.pipeline.queries import output_mode, records_of, sink_options
 from levada.spark.pipeline.sinks import BatchSink
-from levada.spark.pipeline.sinks.parquet import Place
+from levada.spark.pipeline.sinks.parquet import HadoopDirectory
 from levada.spark.pipeline.topics import Findings, check_topics
 from levada.spark.pipeline.writes import TopicSink, Write, checkpoint_of
 from levada.spark.rows import Rows
@@ -37,7 +37,7 @@ def check(context: Context, writes: Iterable[Write], checkpoint: str | None) -> 
 
 def query_id(spark: SparkSession, checkpoint: str) -> str | None:
     """The id of the query whose checkpoint this is, if there is one."""
-    found = Place(checkpoint).read("metadata")
+    found = HadoopDirectory(checkpoint).read("metadata")
     if found is None:
         return None
     identity: str = json.loads(found)["id"]

@@ -17,14 +17,14 @@ from levada.spark.pipeline.checking import check
 from levada.spark.pipeline.context import Context
 from levada.spark.pipeline.definition import Definition
 from levada.spark.pipeline.groups import QueryGroups
-from levada.spark.pipeline.options import Options, bootstrap_of, is_local, pipeline_name
+from levada.spark.pipeline.options import PipelineOptions, bootstrap_of, is_local, pipeline_name
 from levada.spark.pipeline.problems import PipelineError, Problem, QueryFailed, refused, say
 from levada.spark.pipeline.progress import Display, QueryProgress
 from levada.spark.pipeline.queries import AVAILABLE_NOW, start
 from levada.spark.pipeline.running import (
     Running,
-    Signals,
     StoppedAtOnce,
+    StopSignals,
     stop_at_once,
     supervise,
     wait_for_start,
@@ -45,7 +45,7 @@ LOGGERS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class BuiltPipeline:
     """A pipeline that is built, with everything that is wrong with it."""
 
     name: str
@@ -56,7 +56,7 @@ class Plan:
     trigger: str | None
 
 
-def check_file(options: Options, definition: Definition) -> int:
+def check_file(options: PipelineOptions, definition: Definition) -> int:
     """Print each problem on a line; 0 if there is none."""
     spark = _session(options, definition)
     try:
@@ -69,7 +69,7 @@ def check_file(options: Options, definition: Definition) -> int:
     return refused(plan.findings.problems)
 
 
-def run_file(options: Options, definition: Definition) -> int:
+def run_file(options: PipelineOptions, definition: Definition) -> int:
     """Check, then run until the end, a signal or a failure."""
     _make_directory(options.checkpoint or definition.checkpoint or "")
     spark = _session(options, definition)
@@ -87,7 +87,7 @@ def run_file(options: Options, definition: Definition) -> int:
         spark.stop()
 
 
-def plan_of(spark: SparkSession, options: Options, definition: Definition) -> Plan:
+def plan_of(spark: SparkSession, options: PipelineOptions, definition: Definition) -> BuiltPipeline:
     context = Context(spark, options.bootstrap or definition.bootstrap)
     is_python = options.file.suffix == ".py"
     problems = build_from_python(options.file, context) if is_python else build(definition, context)
@@ -97,17 +97,17 @@ def plan_of(spark: SparkSession, options: Options, definition: Definition) -> Pl
     findings = check(context, writes, checkpoint)
     findings.problems = [*problems, *more, *findings.problems]
     trigger = AVAILABLE_NOW if options.is_available_now else definition.trigger
-    return Plan(pipeline_name(options, definition), context, writes, findings, checkpoint, trigger)
+    return BuiltPipeline(pipeline_name(options, definition), context, writes, findings, checkpoint, trigger)
 
 
-def run(plan: Plan, options: Options) -> int:
+def run(plan: BuiltPipeline, options: PipelineOptions) -> int:
     assert plan.checkpoint is not None
     is_terminal = sys.stdout.isatty()
     display = Display(sys.stdout, is_terminal=is_terminal, columns=shutil.get_terminal_size().columns)
     interval_s = options.interval_s or (TERMINAL_INTERVAL_S if is_terminal else LINES_INTERVAL_S)
     running = Running()
     control = Control()
-    signals = Signals(control)
+    signals = StopSignals(control)
     with ExitStack() as stack:
         status = stack.enter_context(StatusFile(plan.checkpoint, plan.name)) if is_local(plan.checkpoint) else None
         groups = stack.enter_context(QueryGroups(plan.name, plan.context.bootstrap))
@@ -144,7 +144,7 @@ def run(plan: Plan, options: Options) -> int:
     return 0
 
 
-def _session(options: Options, definition: Definition) -> SparkSession:
+def _session(options: PipelineOptions, definition: Definition) -> SparkSession:
     for name in LOGGERS:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     settings = {**definition.settings, **options.settings}
@@ -162,7 +162,7 @@ def _make_directory(checkpoint: str) -> None:
             raise PipelineError(f"checkpoint: cannot make {checkpoint}: {error.strerror}") from error
 
 
-def _log_file(options: Options, definition: Definition) -> str:
+def _log_file(options: PipelineOptions, definition: Definition) -> str:
     checkpoint = options.checkpoint or definition.checkpoint
     if checkpoint is None or not is_local(checkpoint) or not os.path.isdir(checkpoint):
         return os.devnull

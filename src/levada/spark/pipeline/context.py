@@ -29,7 +29,7 @@ AnyRows = TypeVar("AnyRows", bound=Rows | DataFrame)
 
 
 @dataclass(slots=True)
-class Origin:
+class RowOrigin:
     """How rows came to be: a read, and the steps since."""
 
     name: str
@@ -55,7 +55,7 @@ class Context:
         self.topics: dict[str, str] = {}
         """Topics that are read, and where the file says so."""
         self.writes: list[Write] = []
-        self._origins: dict[int, Origin] = {}
+        self._origins: dict[int, RowOrigin] = {}
 
     # Sources
 
@@ -70,7 +70,7 @@ class Context:
         self._refuse_options(topic, options)
         rows = steps.read(topic, schema, spark=self.spark, bootstrap=self.bootstrap, **options)
         self.topics.setdefault(topic, f"sources.{name or topic}")
-        return self._keep(Origin(name or topic, rows))
+        return self._keep(RowOrigin(name or topic, rows))
 
     def files(self, directory: str, **options: Any) -> DataFrame:
         """Files that appear in a directory: `format`, `schema`, `max_files`, `options`."""
@@ -116,7 +116,7 @@ class Context:
         origin = self._origins.get(id(before))
         if isinstance(after, Rows) and origin is not None and after is not before:
             origin.is_carried_on = True
-            self._keep(Origin(origin.name, after, is_repeatable and origin.is_repeatable))
+            self._keep(RowOrigin(origin.name, after, is_repeatable and origin.is_repeatable))
         return after
 
     # Sinks
@@ -169,7 +169,7 @@ class Context:
             origin.is_written = True
         return write if has_letters else replace(write, rows=rows.good)
 
-    def _origins_of(self, rows: Rows) -> list[Origin]:
+    def _origins_of(self, rows: Rows) -> list[RowOrigin]:
         """The one that is known, or for rows from steps that we did not see, all that read the same."""
         known = self._origins.get(id(rows))
         if known is not None:
@@ -177,7 +177,7 @@ class Context:
         read = _read_by(rows.frame)
         return [origin for origin in self._origins.values() if read & _read_by(origin.rows.frame)]
 
-    def _keep(self, origin: Origin) -> Rows:
+    def _keep(self, origin: RowOrigin) -> Rows:
         # The origin holds the rows, so that their id stays theirs.
         self._origins[id(origin.rows)] = origin
         return origin.rows

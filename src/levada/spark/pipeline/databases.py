@@ -36,7 +36,7 @@ class TableColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class CursorRange:
     """Rows whose cursor is above `start` and at most `end`, if there are such limits."""
 
     start: Cursor | None
@@ -78,11 +78,13 @@ class Database(ABC):
         """Sets of columns that are unique together."""
 
     @abstractmethod
-    def select(self, table: str, columns: Sequence[TableColumn], cursor: str, bounds: Range) -> Iterator[list[Row]]:
+    def select(
+        self, table: str, columns: Sequence[TableColumn], cursor: str, bounds: CursorRange
+    ) -> Iterator[list[Row]]:
         """The rows of a range in the cursor's order, in lists of a bounded size."""
 
     @abstractmethod
-    def last_cursor(self, table: str, cursor: str, bounds: Range, most: int | None) -> Cursor | None:
+    def last_cursor(self, table: str, cursor: str, bounds: CursorRange, most: int | None) -> Cursor | None:
         """The greatest one of the first `most` rows of a range; None if it has none."""
 
     @abstractmethod
@@ -150,7 +152,7 @@ def quoted_table(name: str) -> str:
     return ".".join(quoted(part) for part in name.split("."))
 
 
-def range_condition(cursor: str, bounds: Range, placeholder: str) -> tuple[str, list[Cursor]]:
+def range_condition(cursor: str, bounds: CursorRange, placeholder: str) -> tuple[str, list[Cursor]]:
     """A WHERE clause, in the cursor's order, and its parameters."""
     limits = [(sign, limit) for sign, limit in ((">", bounds.start), ("<=", bounds.end)) if limit is not None]
     conditions = [f"{quoted(cursor)} IS NOT NULL", *(f"{quoted(cursor)} {sign} {placeholder}" for sign, _ in limits)]

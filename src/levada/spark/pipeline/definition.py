@@ -83,7 +83,7 @@ TOP: Final[Mapping[str, Kind]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PipelinePart:
     """One source, step or sink: what it is, what that key says, and the rest."""
 
     path: str
@@ -105,9 +105,9 @@ class Definition:
     directory: Path
     name: str | None = None
     """What its groups begin with; the file's name where it says nothing."""
-    sources: tuple[Part, ...] = ()
-    steps: tuple[Part, ...] = ()
-    sinks: tuple[Part, ...] = ()
+    sources: tuple[PipelinePart, ...] = ()
+    steps: tuple[PipelinePart, ...] = ()
+    sinks: tuple[PipelinePart, ...] = ()
     bootstrap: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
     checkpoint: str | None = None
@@ -160,7 +160,7 @@ def part_of(
     kinds: Mapping[str, Mapping[str, Kind]],
     kind_values: Mapping[str, Kind],
     problems: list[Problem],
-) -> Part | None:
+) -> PipelinePart | None:
     """One source, step or sink; None if no key says what it is."""
     path = f"{group}.{name}"
     kind = next((key for key in kinds if key in given), None)
@@ -171,7 +171,7 @@ def part_of(
     options = _values(given, known, path, "key", problems)
     required = REQUIRED.get(f"{group}.{kind}", ())
     problems += [Problem(path, f"{missing!r} is missing") for missing in required if missing not in given]
-    return Part(path, str(name), kind, options.pop(kind, None), options)
+    return PipelinePart(path, str(name), kind, options.pop(kind, None), options)
 
 
 def _parts(
@@ -180,7 +180,7 @@ def _parts(
     kinds: Mapping[str, Mapping[str, Kind]],
     kind_values: Mapping[str, Kind],
     problems: list[Problem],
-) -> tuple[Part, ...]:
+) -> tuple[PipelinePart, ...]:
     parts = []
     for name, given in content.items():
         if not isinstance(given, dict):
@@ -239,7 +239,7 @@ def _names(definition: Definition) -> list[Problem]:
     return problems
 
 
-def _unknown_inputs(part: Part, known: list[str]) -> list[Problem]:
+def _unknown_inputs(part: PipelinePart, known: list[str]) -> list[Problem]:
     named = [("from", part.input)] if part.input is not None else []
     named += [("inputs", name) for name in part.options.get("inputs", ())]
     return [

@@ -8,7 +8,7 @@ from levada import Admin, OffsetSpec
 from levada.client.admin import IsolationLevel
 from levada.client.types import TopicPartition
 from levada.spark.pipeline.progress import QueryProgress
-from levada.spark.source.committing import Committer
+from levada.spark.source.committing import OffsetCommitter
 
 
 def group_of(pipeline: str, query: str) -> str:
@@ -19,7 +19,7 @@ class QueryGroups:
     def __init__(self, pipeline: str, bootstrap: str) -> None:
         self._pipeline = pipeline
         self._admin = Admin(bootstrap)
-        self._committer = Committer(self._admin)
+        self._committer = OffsetCommitter(self._admin)
 
     def __enter__(self) -> Self:
         return self

@@ -9,7 +9,7 @@ from levada.spark.pipeline.definition import Definition
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class PipelineOptions:
     """From the command line; they win over the file."""
 
     file: Path
@@ -21,13 +21,13 @@ class Options:
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
-def bootstrap_of(options: Options, definition: Definition) -> str:
+def bootstrap_of(options: PipelineOptions, definition: Definition) -> str:
     """The brokers that the command line, the file or Spark's settings name."""
     settings = {**definition.settings, **options.settings}
     return options.bootstrap or definition.bootstrap or settings.get(BOOTSTRAP_SETTING) or DEFAULT_BOOTSTRAP
 
 
-def pipeline_name(options: Options, definition: Definition) -> str:
+def pipeline_name(options: PipelineOptions, definition: Definition) -> str:
     return definition.name or options.file.stem
 
 

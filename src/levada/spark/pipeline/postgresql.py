@@ -26,9 +26,9 @@ from levada.spark.pipeline.databases import (
     CONNECT_TIMEOUT_S,
     READ_ROWS,
     Cursor,
+    CursorRange,
     Database,
     DatabaseAway,
-    Range,
     Row,
     TableColumn,
     quoted,
@@ -109,7 +109,9 @@ class PostgresqlDatabase(Database):
     def unique_keys(self, table: str) -> list[frozenset[str]]:
         return [frozenset(names) for (names,) in self.execute(UNIQUE_KEYS, [quoted_table(table)])]
 
-    def select(self, table: str, columns: Sequence[TableColumn], cursor: str, bounds: Range) -> Iterator[list[Row]]:
+    def select(
+        self, table: str, columns: Sequence[TableColumn], cursor: str, bounds: CursorRange
+    ) -> Iterator[list[Row]]:
         condition, parameters = range_condition(cursor, bounds, self.placeholder)
         names = ", ".join(_selected(column) for column in columns)
         statement = f"SELECT {names} FROM {quoted_table(table)} {condition}"
@@ -119,7 +121,7 @@ class PostgresqlDatabase(Database):
             while rows := found.fetchmany(READ_ROWS):
                 yield rows
 
-    def last_cursor(self, table: str, cursor: str, bounds: Range, most: int | None) -> Cursor | None:
+    def last_cursor(self, table: str, cursor: str, bounds: CursorRange, most: int | None) -> Cursor | None:
         condition, parameters = range_condition(cursor, bounds, self.placeholder)
         limit = f"LIMIT {most}" if most is not None else ""
         wanted = f"SELECT {quoted(cursor)} AS c FROM {quoted_table(table)} {condition} {limit}"

@@ -6,8 +6,8 @@ from typing import Final
 
 from levada.client.probing import faults_of
 from levada.model.near_names import did_you_mean
-from levada.spark.pipeline.definition import Definition, Part, definition_of
-from levada.spark.pipeline.options import Options, bootstrap_of
+from levada.spark.pipeline.definition import Definition, PipelinePart, definition_of
+from levada.spark.pipeline.options import PipelineOptions, bootstrap_of
 from levada.spark.pipeline.problems import Problem, one_line, refused
 from levada.spark.pipeline.topics import Findings, check_topics
 
@@ -24,7 +24,7 @@ FIELD: Final = re.compile(r"(?P<name>\w+|`[^`]+`)(?:\s*:\s*|\s+)(?P<type>[A-Za-z
 USES_TOPICS: Final = re.compile(r"\.read\(|\btopic\b|dead_letters")
 
 
-def check_file(options: Options) -> int:
+def check_file(options: PipelineOptions) -> int:
     """Print each problem on a line; 0 if there is none."""
     definition, problems = definition_of(options.file)
     problems = problems or preflight(definition, bootstrap_of(options, definition), options.file)
@@ -36,7 +36,7 @@ def check_file(options: Options) -> int:
     return command.check_file(options, definition)
 
 
-def run_file(options: Options) -> int:
+def run_file(options: PipelineOptions) -> int:
     """Check, then run until the end, a signal or a failure."""
     definition, problems = definition_of(options.file)
     if not problems and not (options.checkpoint or definition.checkpoint):
@@ -68,7 +68,7 @@ def preflight(definition: Definition, bootstrap: str, file: Path) -> list[Proble
     return [*problems, *findings.problems]
 
 
-def _schema_problems(part: Part) -> list[Problem]:
+def _schema_problems(part: PipelinePart) -> list[Problem]:
     schema, kind = part.options.get("schema"), part.options.get("format", "json")
     if not isinstance(schema, str) or part.kind == "files":
         return []

@@ -6,7 +6,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from levada.spark.pipeline.sinks import Batch, BatchSink, Control
+from levada.spark.pipeline.sinks import BatchSink, Control, MicroBatch
 from levada.spark.pipeline.writes import TopicSink, Write
 from levada.spark.rows import Rows, write, write_dead_letters
 from levada.spark.rows.starting import query_of, written_once
@@ -73,7 +73,7 @@ def delivery_of(planned: Write, sink: BatchSink, bootstrap: str, control: Contro
     dead_letters = planned.rows.dead_letters if isinstance(planned.rows, Rows) else None
 
     def deliver(frame: DataFrame, number: int) -> None:
-        batch = Batch(query_of(frame), number)
+        batch = MicroBatch(query_of(frame), number)
         if dead_letters is None:
             sink.write(frame, batch, control)
             return
@@ -90,7 +90,7 @@ def delivery_of(planned: Write, sink: BatchSink, bootstrap: str, control: Contro
     return deliver
 
 
-def _write_letters(rows: Rows, batch: Batch, bootstrap: str) -> None:
+def _write_letters(rows: Rows, batch: MicroBatch, bootstrap: str) -> None:
     once = written_once(f"{batch.query}-dead-letters", batch.number, {"kafka.bootstrap.servers": bootstrap})
     options: dict[str, Any] = {**once}
     write_dead_letters(rows, bootstrap=bootstrap, **options)

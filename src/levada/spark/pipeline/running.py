@@ -86,7 +86,7 @@ class Running:
         )
 
 
-class Signals:
+class StopSignals:
     """SIGTERM and Ctrl-C: the first asks to stop after the current batch, the second to stop at once."""
 
     def __init__(self, control: Control) -> None:
@@ -120,7 +120,7 @@ def wait_for_start(query: StreamingQuery, control: Control) -> None:
 def supervise(
     running: Running,
     control: Control,
-    signals: Signals,
+    signals: StopSignals,
     display: Display,
     interval_s: float,
     tell: Callable[[Sequence[QueryProgress]], None],
@@ -147,7 +147,7 @@ def supervise(
     display.show(last)
 
 
-def stop_after_batch(running: Running, signals: Signals) -> None:
+def stop_after_batch(running: Running, signals: StopSignals) -> None:
     """Each query when its current batch has ended."""
     begun = {name: _last_batch(query) for name, query in running.queries.items()}
     waiting = dict(running.queries)

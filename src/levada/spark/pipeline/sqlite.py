@@ -29,9 +29,9 @@ from levada.spark.pipeline.databases import (
     CONNECT_TIMEOUT_S,
     READ_ROWS,
     Cursor,
+    CursorRange,
     Database,
     DatabaseAway,
-    Range,
     Row,
     TableColumn,
     quoted,
@@ -106,7 +106,9 @@ class SqliteDatabase(Database):
                 keys.append(frozenset(row[2] for row in self.execute("SELECT * FROM pragma_index_info(?)", [index])))
         return [key for key in keys if key]
 
-    def select(self, table: str, columns: Sequence[TableColumn], cursor: str, bounds: Range) -> Iterator[list[Row]]:
+    def select(
+        self, table: str, columns: Sequence[TableColumn], cursor: str, bounds: CursorRange
+    ) -> Iterator[list[Row]]:
         condition, parameters = range_condition(cursor, bounds, self.placeholder)
         names = ", ".join(quoted(column.name) for column in columns)
         booleans = [isinstance(column.type, BooleanType) for column in columns]
@@ -121,7 +123,7 @@ class SqliteDatabase(Database):
                     for row in rows
                 ]
 
-    def last_cursor(self, table: str, cursor: str, bounds: Range, most: int | None) -> Cursor | None:
+    def last_cursor(self, table: str, cursor: str, bounds: CursorRange, most: int | None) -> Cursor | None:
         condition, parameters = range_condition(cursor, bounds, self.placeholder)
         limit = f"LIMIT {most}" if most is not None else ""
         wanted = f"SELECT {quoted(cursor)} AS c FROM {quoted_table(table)} {condition} {limit}"

@@ -6,14 +6,14 @@ from levada import Admin
 from levada.client.errors import KafkaError
 from levada.spark.pipeline.definition import definition_of
 from levada.spark.pipeline.groups import lags_of
-from levada.spark.pipeline.options import Options, bootstrap_of, is_local, pipeline_name
+from levada.spark.pipeline.options import PipelineOptions, bootstrap_of, is_local, pipeline_name
 from levada.spark.pipeline.problems import PipelineError, refused, say
 from levada.spark.pipeline.status import FAILED, KILLED, lines_of, read_status
 
 TIMEOUTS: Final = {"default.api.timeout.ms": 5_000, "request.timeout.ms": 5_000}
 
 
-def status_of_file(options: Options) -> int:
+def status_of_file(options: PipelineOptions) -> int:
     """Print how a pipeline is doing; 1 if it has failed or was killed."""
     definition, problems = definition_of(options.file)
     if problems:

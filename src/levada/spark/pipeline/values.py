@@ -88,7 +88,7 @@ def anything(value: Value) -> Value:
 
 
 @dataclass(frozen=True, slots=True)
-class OneOf:
+class Choice:
     """A kind of value, with all that it can be."""
 
     choices: tuple[str, ...]
@@ -100,7 +100,7 @@ class OneOf:
 
 
 def one_of(*choices: str) -> Kind:
-    return OneOf(choices)
+    return Choice(choices)
 
 
 def with_variables(value: Value, environment: Mapping[str, str] = os.environ) -> Value:

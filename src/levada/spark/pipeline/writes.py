@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 
 from pyspark.sql import DataFrame
 
-from levada.spark.pipeline.definition import SINK_VALUES, SINKS, Part, part_of
+from levada.spark.pipeline.definition import SINK_VALUES, SINKS, PipelinePart, part_of
 from levada.spark.pipeline.problems import PipelineError, Problem
 from levada.spark.pipeline.sinks import BatchSink, ConsoleSink, DatabaseSink, DeltaSink, ParquetSink
 from levada.spark.pipeline.sinks.console import DEFAULT_ROWS
@@ -55,11 +55,11 @@ def write_to(name: str, where: str, rows: Rows | DataFrame, options: Mapping[str
     return write_of(part, where, rows)
 
 
-def write_of(part: Part, where: str, rows: Rows | DataFrame) -> Write:
+def write_of(part: PipelinePart, where: str, rows: Rows | DataFrame) -> Write:
     return Write(part.name, where, rows, MAKERS[part.kind](part), part.options.get("mode"))
 
 
-def _topic(part: Part) -> TopicSink:
+def _topic(part: PipelinePart) -> TopicSink:
     options = part.options
     return TopicSink(
         part.value if part.kind == "topic" else None,
@@ -71,16 +71,16 @@ def _topic(part: Part) -> TopicSink:
     )
 
 
-def _parquet(part: Part) -> ParquetSink:
+def _parquet(part: PipelinePart) -> ParquetSink:
     return ParquetSink(part.value, tuple(part.options.get("partition_by", ())))
 
 
-def _delta(part: Part) -> DeltaSink:
+def _delta(part: PipelinePart) -> DeltaSink:
     is_complete = part.options.get("mode") == "complete"
     return DeltaSink(part.value, tuple(part.options.get("partition_by", ())), is_complete)
 
 
-def _database(part: Part) -> DatabaseSink:
+def _database(part: PipelinePart) -> DatabaseSink:
     options = part.options
     return DatabaseSink(
         part.value,
@@ -93,11 +93,11 @@ def _database(part: Part) -> DatabaseSink:
     )
 
 
-def _console(part: Part) -> ConsoleSink:
+def _console(part: PipelinePart) -> ConsoleSink:
     return ConsoleSink(part.name, part.options.get("rows", DEFAULT_ROWS))
 
 
-MAKERS: Final[Mapping[str, Callable[[Part], TopicSink | BatchSink]]] = {
+MAKERS: Final[Mapping[str, Callable[[PipelinePart], TopicSink | BatchSink]]] = {
     "topic": _topic,
     "routed": _topic,
     "parquet": _parquet,

@@ -9,7 +9,7 @@ from levada.client.errors import KafkaError
 from levada.client.producer import TransactionTicket
 from levada.client.types import GroupMetadata, OffsetAndMetadata
 from levada.spark.sink.brokers import abort_reported, end_open, read_marker
-from levada.spark.sink.names import MARKER_PARTITION, Marker, WriteName
+from levada.spark.sink.names import MARKER_PARTITION, BatchMarker, WriteName
 from levada.spark.sink.options import SinkOptions
 from levada.spark.sink.report import TaskReport
 from levada.spark.sink.task import patience_seconds
@@ -26,15 +26,15 @@ MARKER_TEXT = "last batch that Spark has written"
 """What Kafka's tools show beside the marker."""
 
 
-class CommitFailed(RuntimeError):
+class BatchCommitFailed(RuntimeError):
     """A batch that did not become visible, or of which that is not known; the text is one line."""
 
 
-class Commit:
+class BatchCommit:
     """Makes one batch visible."""
 
     def __init__(
-        self, options: SinkOptions, name: WriteName, marker: Marker | None, reports: Sequence[TaskReport]
+        self, options: SinkOptions, name: WriteName, marker: BatchMarker | None, reports: Sequence[TaskReport]
     ) -> None:
         self._options = options
         self._name = name
@@ -52,7 +52,7 @@ class Commit:
         if not self._tickets and not self._has_skipped:
             return
         if len(self._tickets) > MOST_TASKS:
-            raise CommitFailed(
+            raise BatchCommitFailed(
                 f"{len(self._tickets)} tasks have written rows, and {MOST_TASKS} can be committed as one: "
                 f"write fewer partitions, as coalesce({MOST_TASKS}) does"
             )
@@ -76,7 +76,7 @@ class Commit:
             if self._marker is not None and self._is_visible(admin, self._marker):
                 return
             if self._has_skipped:
-                raise CommitFailed(
+                raise BatchCommitFailed(
                     f"tasks found the batch written, and now its marker in group {self._name.marker_group!r} is gone: "
                     "find out which batches were written, and by what it was deleted, before the query goes on"
                 )
@@ -89,12 +89,12 @@ class Commit:
                 )
             producer.commit_group(self._tickets, self._patience)
 
-    def _is_visible(self, admin: Admin, marker: Marker) -> bool:
+    def _is_visible(self, admin: Admin, marker: BatchMarker) -> bool:
         found = read_marker(admin, self._name, is_stable=True, timeout_ms=self._patience * 1_000)
         if found is None or found < marker.number:
             return False
         if marker.is_exact and found > marker.number:
-            raise CommitFailed(
+            raise BatchCommitFailed(
                 f"batch {found} of this query is written, and Spark is at batch {marker.number} again: the checkpoint "
                 "is older than the output, and its batches may not be those written; begin with a new checkpoint"
             )
@@ -107,10 +107,12 @@ class Commit:
         except KafkaError as error:
             logger.warning("open transactions of %s are left to their timeouts: %s", self._name.prefix, error)
 
-    def _failure(self, error: KafkaError) -> CommitFailed:
+    def _failure(self, error: KafkaError) -> BatchCommitFailed:
         if error.retriable:
-            return CommitFailed(f"it is not known whether the batch was written: {error}; run it again to find out")
-        return CommitFailed(
+            return BatchCommitFailed(
+                f"it is not known whether the batch was written: {error}; run it again to find out"
+            )
+        return BatchCommitFailed(
             f"the batch was not written: {error}; a transaction has ended before its time: another run of the same "
             "query has taken over, or the batch took longer than transactionTimeout "
             f"({self._options.transaction_timeout_ms} ms)"

@@ -56,7 +56,7 @@ class WriteName:
 
 
 @dataclass(frozen=True, slots=True)
-class Marker:
+class BatchMarker:
     """The number that a batch leaves behind, in the same decision that makes it visible."""
 
     number: int

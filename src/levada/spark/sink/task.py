@@ -28,7 +28,7 @@ class WriteFailed(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class WriteAttempt:
     """One attempt at one part of a batch."""
 
     name: WriteName
@@ -44,7 +44,7 @@ _looked_up: set[tuple[WriteName, str]] = set()
 """Runs whose marker this worker has read: what comes later in the same run is new."""
 
 
-def write_rows(options: SinkOptions, task: Task, batches: Iterator[pa.RecordBatch]) -> TaskReport:
+def write_rows(options: SinkOptions, task: WriteAttempt, batches: Iterator[pa.RecordBatch]) -> TaskReport:
     """Write all rows, and report what the driver has to know of it."""
     try:
         delivery = settled_delivery(options)
@@ -74,7 +74,7 @@ def settled_delivery(options: SinkOptions) -> Delivery:
     return Delivery.AT_LEAST_ONCE
 
 
-def _is_visible(options: SinkOptions, task: Task) -> bool:
+def _is_visible(options: SinkOptions, task: WriteAttempt) -> bool:
     """Whether the rows need not be written again. It only saves work: the driver decides."""
     if task.number is None or (task.run is not None and (task.name, task.run) in _looked_up):
         return False
@@ -88,7 +88,7 @@ def _is_visible(options: SinkOptions, task: Task) -> bool:
 
 
 def _exactly_once(
-    options: SinkOptions, task: Task, first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]
+    options: SinkOptions, task: WriteAttempt, first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]
 ) -> TaskReport:
     count = abilities(options).coordinator_count
     with _transaction(options, task.name.task_id(task.partition, task.attempt, partition_count=count)) as producer:
@@ -96,7 +96,9 @@ def _exactly_once(
         return TaskReport(task.name, Delivery.EXACTLY_ONCE, rows, hand_over(producer))
 
 
-def _atomic_task(options: SinkOptions, task: Task, first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> TaskReport:
+def _atomic_task(
+    options: SinkOptions, task: WriteAttempt, first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]
+) -> TaskReport:
     with _transaction(options, f"{task.name.prefix}{task.partition}-{task.attempt}") as producer:
         rows = _send_all(producer, options, first, rest)
         _until_known(producer.commit_transaction)
@@ -104,7 +106,7 @@ def _atomic_task(options: SinkOptions, task: Task, first: pa.RecordBatch, rest: 
 
 
 def _at_least_once(
-    options: SinkOptions, task: Task, first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]
+    options: SinkOptions, task: WriteAttempt, first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]
 ) -> TaskReport:
     with Producer(**options.settings) as producer:
         rows = _send_all(producer, options, first, rest)

@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 
 from levada.spark.options import OptionError
 from levada.spark.sink.columns import check_columns
-from levada.spark.sink.names import Marker, WriteName
+from levada.spark.sink.names import BatchMarker, WriteName
 from levada.spark.sink.options import Delivery, SinkOptions, read_options
 from levada.spark.sink.report import TaskReport
 
@@ -45,23 +45,23 @@ class TopicWriter(DataSourceArrowWriter):
             self._name, self._marker = WriteName.of_query(str(uuid.uuid4())), None
         else:
             self._name = WriteName.of_application(version.app_id, self._options.topic)
-            self._marker = Marker(version.number, is_exact=False)
+            self._marker = BatchMarker(version.number, is_exact=False)
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> WriterCommitMessage:
-        from levada.spark.sink.task import Task, write_rows
+        from levada.spark.sink.task import WriteAttempt, write_rows
 
         context = _task_context()
         number = None if self._marker is None else self._marker.number
-        task = Task(self._name, number, context.partitionId(), context.attemptNumber())
+        task = WriteAttempt(self._name, number, context.partitionId(), context.attemptNumber())
         return write_rows(self._options, task, iterator)
 
     def commit(self, messages: Messages) -> None:
         reports = _reports(messages)
         _warn_of_less(self._options, self._name, _delivery(reports))
         if _delivery(reports) is Delivery.EXACTLY_ONCE:
-            from levada.spark.sink.commit import Commit
+            from levada.spark.sink.commit import BatchCommit
 
-            Commit(self._options, self._name, self._marker, reports).run()
+            BatchCommit(self._options, self._name, self._marker, reports).run()
 
     def abort(self, messages: Messages) -> None:
         if self._options.delivery is not Delivery.AT_LEAST_ONCE:
@@ -81,13 +81,13 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):
         check_columns(schema, self._options.topic)
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> WriterCommitMessage:
-        from levada.spark.sink.task import Task, write_rows
+        from levada.spark.sink.task import WriteAttempt, write_rows
 
         context = _task_context()
         query_id, batch_id = context.getLocalProperty(QUERY_ID), context.getLocalProperty(BATCH_ID)
         assert query_id is not None, "Spark tells tasks of which query they are"
         assert batch_id is not None, "Spark tells tasks of which batch they are"
-        task = Task(
+        task = WriteAttempt(
             WriteName.of_query(query_id),
             int(batch_id),
             context.partitionId(),
@@ -102,9 +102,9 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):
             return
         _warn_of_less(self._options, reports[0].name, _delivery(reports))
         if _delivery(reports) is Delivery.EXACTLY_ONCE:
-            from levada.spark.sink.commit import Commit
+            from levada.spark.sink.commit import BatchCommit
 
-            Commit(self._options, reports[0].name, Marker(batch_id, is_exact=True), reports).run()
+            BatchCommit(self._options, reports[0].name, BatchMarker(batch_id, is_exact=True), reports).run()
 
     def abort(self, messages: Messages, batch_id: int) -> None:
         reports = _reports(messages)

@@ -11,7 +11,7 @@ from levada.client.options.admin_keys import ADMIN_KEYS
 from levada.client.types import TopicPartition
 from levada.spark.options import OptionError
 from levada.spark.source.bounds import LATEST, Bound, check_covers, questions
-from levada.spark.source.committing import NOT_THERE, Committer
+from levada.spark.source.committing import NOT_THERE, OffsetCommitter
 from levada.spark.source.loss import Layout
 from levada.spark.source.offsets import Offsets
 from levada.spark.source.settings import Names, Partitions, Pattern, ReadSettings, Selection
@@ -30,7 +30,7 @@ class Brokers:
         self._isolation = (
             IsolationLevel.READ_COMMITTED if settings.is_committed_only else IsolationLevel.READ_UNCOMMITTED
         )
-        self._committer = Committer(self._admin)
+        self._committer = OffsetCommitter(self._admin)
 
     def __enter__(self) -> Self:
         return self

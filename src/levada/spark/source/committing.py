@@ -18,7 +18,7 @@ ALL = ""
 """No group has this name."""
 
 
-class Committer:
+class OffsetCommitter:
     def __init__(self, admin: Admin) -> None:
         self._admin = admin
         self._committed: dict[str, Offsets] = {}

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from levada.client.types import TopicPartition
-from levada.spark.source.offsets import Offsets, Progress
+from levada.spark.source.offsets import BatchProgress, Offsets
 from levada.spark.source.ranges import OffsetRange
 
 logger = logging.getLogger("levada.spark")
@@ -42,7 +42,7 @@ class Resumption:
     losses: list[str]
 
 
-def resume(before: Progress, now: Layout, earliest: Mapping[TopicPartition, int], latest: Offsets) -> Resumption:
+def resume(before: BatchProgress, now: Layout, earliest: Mapping[TopicPartition, int], latest: Offsets) -> Resumption:
     """Compare where a query is with what there is; what is new or was made anew is read from its beginning."""
     losses = [
         f"{gone}, read up to offset {before.ends[gone]}, is gone, or not among what is read any more"
@@ -118,6 +118,6 @@ def _loss(partition: TopicPartition, read: int | None, first: int, end: int, *, 
     return None
 
 
-def _is_remade(topic: str, before: Progress, now: Layout) -> bool:
+def _is_remade(topic: str, before: BatchProgress, now: Layout) -> bool:
     old, new = before.topic_ids.get(topic), now.topic_ids.get(topic)
     return old is not None and new is not None and old != new

@@ -15,7 +15,7 @@ Offsets = dict[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class BatchProgress:
     """Where a micro-batch ends.
 
     Spark writes it to the checkpoint before the batch runs and hands it over again when the batch is repeated. So all
@@ -39,7 +39,7 @@ class Progress:
             found[STARTS] = by_topic(self.starts)
         return found | by_topic(self.ends)
 
-    def begin(self, before: "Progress | None") -> Offsets:
+    def begin(self, before: "BatchProgress | None") -> Offsets:
         """Where the batch that ends here begins in each of its partitions, after the batch before it."""
         read = before.ends if before is not None else {}
         return {partition: self.starts.get(partition, read.get(partition, end)) for partition, end in self.ends.items()}
@@ -49,11 +49,11 @@ NOT_STARTED: dict[str, Any] = {}
 """What `initialOffset` says: it is called more than once, and again for a repeated batch, so it decides nothing."""
 
 
-def parse_progress(found: Mapping[str, Any]) -> Progress | None:
+def parse_progress(found: Mapping[str, Any]) -> BatchProgress | None:
     """What Spark hands over: a batch's end, or None for the sentinel of a query that has not begun."""
     if not found:
         return None
-    return Progress(
+    return BatchProgress(
         group_id=found[GROUP],
         ends=_flat({name: each for name, each in found.items() if not name.startswith("~")}),
         starts=_flat(found.get(STARTS, {})),

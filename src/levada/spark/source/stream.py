@@ -18,7 +18,7 @@ from levada.client.types import TopicPartition
 from levada.spark.source.admission import is_too_little, limited
 from levada.spark.source.bounds import EARLIEST, LATEST
 from levada.spark.source.loss import Layout, begin, report, resume
-from levada.spark.source.offsets import NOT_STARTED, Offsets, Progress, by_topic, parse_progress
+from levada.spark.source.offsets import NOT_STARTED, BatchProgress, Offsets, by_topic, parse_progress
 from levada.spark.source.ranges import OffsetRange, ranges_between, split
 from levada.spark.source.settings import stream_settings
 
@@ -117,7 +117,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._brokers_if_used = Brokers(self._settings.read)
         return self._brokers_if_used
 
-    def _first(self, limit: ReadLimit) -> Progress:
+    def _first(self, limit: ReadLimit) -> BatchProgress:
         """The end of the first batch, and with it where the query begins: Spark keeps both before it reads anything."""
         settings = self._settings
         layout = self._brokers.layout_at_start(settings.read.selection)
@@ -132,9 +132,9 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         admitted = self._admitted(starts, ends, limit)
         assert admitted is not None, "nothing waits before the first batch"
         group_id = settings.group_id or f"{settings.group_id_prefix}-{uuid.uuid4()}"
-        return self._batch(Progress(group_id, admitted, starts, layout.topic_ids))
+        return self._batch(BatchProgress(group_id, admitted, starts, layout.topic_ids))
 
-    def _following(self, before: Progress, limit: ReadLimit) -> Progress | None:
+    def _following(self, before: BatchProgress, limit: ReadLimit) -> BatchProgress | None:
         """The end of the next batch; None if there is none yet."""
         known = self._known_layout(before)
         latest = self._ends(known.partitions)
@@ -147,12 +147,12 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if admitted is None:
             return None
         report(going_on.losses, fails=self._settings.read.fails_on_data_loss)
-        return self._batch(Progress(self._group_of(before), admitted, going_on.moved, layout.topic_ids))
+        return self._batch(BatchProgress(self._group_of(before), admitted, going_on.moved, layout.topic_ids))
 
-    def _group_of(self, progress: Progress) -> str:
+    def _group_of(self, progress: BatchProgress) -> str:
         return self._settings.group_id or progress.group_id
 
-    def _batch(self, progress: Progress) -> Progress:
+    def _batch(self, progress: BatchProgress) -> BatchProgress:
         self._last_batch_at = time.monotonic()
         return progress
 
@@ -176,7 +176,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return self._latest
         return {each: min(end, self._target[each]) for each, end in self._latest.items() if each in self._target}
 
-    def _known_layout(self, before: Progress) -> Layout:
+    def _known_layout(self, before: BatchProgress) -> Layout:
         if self._layout is None or time.monotonic() >= self._layout_until:
             return self._fresh_layout(before.ends.keys())
         return self._layout
@@ -186,6 +186,6 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._layout_until = time.monotonic() + LAYOUT_SECONDS
         return self._layout
 
-    def _commit(self, done: Progress) -> None:
+    def _commit(self, done: BatchProgress) -> None:
         if self._settings.commits_offsets:
             self._brokers.commit(self._group_of(done), done.ends)

@@ -26,7 +26,7 @@ Pause = Callable[[int], None]
 """Told of every read and write by its bytes; may take its time, for the sake of others who use the disk."""
 
 
-class Source(NamedTuple):
+class SourceSegment(NamedTuple):
     """A segment as the log knows it."""
 
     base_offset: int
@@ -40,7 +40,7 @@ class Order:
 
     directory: str
     config: LogConfig
-    sources: Sequence[Source]
+    sources: Sequence[SourceSegment]
     """All segments but the active one."""
     first_dirty: int
     first_uncleanable: int
@@ -74,7 +74,7 @@ def order_for(
     return Order(
         directory=log.directory,
         config=log.config,
-        sources=[Source(one.base_offset, one.size, one.next_offset) for one in log.segments[:-1]],
+        sources=[SourceSegment(one.base_offset, one.size, one.next_offset) for one in log.segments[:-1]],
         first_dirty=part.first_dirty,
         first_uncleanable=part.first_uncleanable,
         now_ms=now_ms,
@@ -258,7 +258,7 @@ class Cleaner:
             position += used
 
 
-def _opened(disk: Disk, files: OpenFiles, order: Order, source: Source) -> Segment:
+def _opened(disk: Disk, files: OpenFiles, order: Order, source: SourceSegment) -> Segment:
     segment = Segment(disk, files, order.directory, source.base_offset, order.config)
     segment.size, segment.next_offset = source.size, source.next_offset
     return segment

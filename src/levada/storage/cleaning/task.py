@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict
 
 from levada.records import RecordsError
-from levada.storage.cleaning.cleaner import Cleaned, CleanedGroup, Cleaner, Order, Pause, Source
+from levada.storage.cleaning.cleaner import Cleaned, CleanedGroup, Cleaner, Order, Pause, SourceSegment
 from levada.storage.cleaning.filtering import Counts, LastRecord
 from levada.storage.formats import AbortedTransaction
 from levada.storage.log_config import LogConfig
@@ -29,7 +29,7 @@ def encode_order(order: Order) -> bytes:
 def decode_order(data: bytes) -> Order:
     fields = json.loads(data)
     fields["config"] = LogConfig(**fields["config"])
-    fields["sources"] = [Source(*source) for source in fields["sources"]]
+    fields["sources"] = [SourceSegment(*source) for source in fields["sources"]]
     fields["later_aborts"] = [AbortedTransaction(**aborted) for aborted in fields["later_aborts"]]
     fields["hash_key"] = bytes.fromhex(fields["hash_key"])
     fields["last_records"] = {

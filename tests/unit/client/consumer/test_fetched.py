@@ -6,16 +6,16 @@ import pytest
 
 from levada.client.consumer import fetched
 from levada.client.consumer.deserializing import transform_for
-from levada.client.consumer.fetched import Backlog, Reading
-from levada.client.consumer.subscription import PartitionState, Position
+from levada.client.consumer.fetched import Backlog, RecordReading
+from levada.client.consumer.subscription import AssignedPartition, Position
 from levada.client.errors import CorruptRecord, SerializationFailed
 from levada.client.types import TopicPartition
 from levada.protocol.messages.fetch import AbortedTransaction
 from levada.records import Codec, ConsumerRecord, ControlType, build_batch, end_transaction_marker
 
 PLACE = TopicPartition("t", 3)
-COMMITTED = Reading(is_committed_only=True)
-PLAIN = Reading()
+COMMITTED = RecordReading(is_committed_only=True)
+PLAIN = RecordReading()
 
 
 def batch(base_offset: int, count: int, epoch: int = 5, **details: Any) -> bytes:
@@ -41,7 +41,7 @@ def of(producer_id: int) -> dict[str, Any]:
 
 def backlog(offset: int = 0) -> Backlog:
     position = Position(offset)
-    state = PartitionState(position)
+    state = AssignedPartition(position)
     return Backlog(PLACE, state, position)
 
 
@@ -107,7 +107,7 @@ def test_a_small_batch_that_cannot_be_decoded_does_not_spoil_those_before_it() -
     damaged[61] = 0x7F
     mine = backlog()
     mine.add(batch(0, 2) + batch(2, 2) + bytes(damaged), None)
-    reading = Reading(checks_crcs=False)
+    reading = RecordReading(checks_crcs=False)
     assert offsets(mine.take(10, reading)) == [0, 1, 2, 3]
     with pytest.raises(CorruptRecord, match="offset 4"):
         mine.take(10, reading)
@@ -216,7 +216,7 @@ def test_without_checksums_a_batch_that_cannot_be_decoded_is_told() -> None:
     mine = backlog()
     mine.add(bytes(damaged), None)
     with pytest.raises(CorruptRecord, match="offset 0"):
-        mine.take(1, Reading(checks_crcs=False))
+        mine.take(1, RecordReading(checks_crcs=False))
 
 
 @pytest.mark.parametrize(("position", "value"), [(16, 1), (8, 255), (11, 5)], ids=["old", "negative", "short"])
@@ -236,7 +236,7 @@ def test_a_record_that_cannot_be_deserialized_is_told_in_its_turn() -> None:
             raise ValueError("six")
         return int(data)
 
-    reading = Reading(transform=transform_for(None, picky))
+    reading = RecordReading(transform=transform_for(None, picky))
     mine = backlog()
     size = mine.add(batch(0, 5) + batch(5, 5), None)
     values: list[object] = [record.value for record in mine.take(100, reading)]

@@ -9,7 +9,7 @@ import pytest
 from levada.client.consumer import fetched
 from levada.client.consumer.fetch_loop import FetchPlan, Obstacle
 from levada.client.consumer.fetch_session import FetchSession
-from levada.client.consumer.fetched import Reading
+from levada.client.consumer.fetched import RecordReading
 from levada.client.consumer.fetcher import Fetcher
 from levada.client.consumer.offset_lookup import OffsetLookup
 from levada.client.consumer.positions import Positions
@@ -56,7 +56,7 @@ class Desk:
         self.positions = Positions(
             self.cluster, self.subscriptions, lookup, parse_offset_reset(policy), self.wake_signal.changed
         )
-        self.fetcher = Fetcher(self.cluster, self.subscriptions, self.positions, Reading(), self.wake_signal)
+        self.fetcher = Fetcher(self.cluster, self.subscriptions, self.positions, RecordReading(), self.wake_signal)
         self.session = FetchSession()
 
     def assign(self, *partitions: TopicPartition) -> None:

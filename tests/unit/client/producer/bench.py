@@ -11,8 +11,8 @@ from levada.client.errors import KafkaError, TimedOut
 from levada.client.options import Options, producer_options
 from levada.client.producer.accumulator import Accumulator
 from levada.client.producer.handle import Handle
-from levada.client.producer.identity import Identity
-from levada.client.producer.outcome import Outcomes
+from levada.client.producer.identity import ProducerIdentity
+from levada.client.producer.outcome import BatchOutcomes
 from levada.client.producer.partition_queue import PartitionQueue
 from levada.client.producer.routes import Routes, TopicQueues
 from levada.client.producer.sender import Sender
@@ -161,7 +161,7 @@ class CountingSession(PlainSession):
     """Idempotent, with an id from the start."""
 
     def __init__(self) -> None:
-        self.identity = Identity(5, 0)
+        self.identity = ProducerIdentity(5, 0)
         self.failures: list[KafkaError] = []
 
 
@@ -182,7 +182,7 @@ class Bench:
             queue.acquainted_with = 5
         self.session = CountingSession() if idempotent else PlainSession()
         self.failures: list[KafkaError] = []
-        self.outcomes = Outcomes(
+        self.outcomes = BatchOutcomes(
             cast(Cluster, self.cluster),
             self.options,
             self.accumulator,
@@ -192,7 +192,7 @@ class Bench:
         self.sender = Sender(cast(Cluster, self.cluster), self.options, self.accumulator, self.session, self.outcomes)
 
     @property
-    def identity(self) -> Identity:
+    def identity(self) -> ProducerIdentity:
         assert self.session.identity is not None
         return self.session.identity
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from levada.groups.consumer import Client
-from levada.groups.group import Group, State
+from levada.groups.group import ClassicGroupState, Group
 from levada.groups.member import Member
 from levada.model.errors import ErrorCode
 from levada.protocol.messages.consumer_protocol import (
@@ -46,7 +46,7 @@ def classic_group(
 ) -> Group:
     """A stable classic group at generation 4, its members with these assignments."""
     group = Group(GROUP)
-    group.generation, group.protocol_name, group.state = 4, "range", State.STABLE
+    group.generation, group.protocol_name, group.state = 4, "range", ClassicGroupState.STABLE
     for member_id, part in members.items():
         protocols = {"range": subscription(topics, {}, "rack"), "sticky": subscription(topics, {})}
         member = Member(member_id, None, SESSION_MS, REBALANCE_MS, protocols, "client", "/127.0.0.1", part)

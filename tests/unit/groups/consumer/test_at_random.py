@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from levada.groups.consumer import ConsumerGroupSettings, GroupState
+from levada.groups.consumer import ConsumerGroupSettings, ConsumerGroupState
 from levada.model.errors import ErrorCode
 from levada.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -96,7 +96,7 @@ class Crowd:
         self.coordinator = Coordinator(settings)
         self.consumers: list[Consumer] = []
         self.codes: Counter[int] = Counter()
-        self.states: set[GroupState] = set()
+        self.states: set[ConsumerGroupState] = set()
         self._names = (f"m{number}" for number in range(10_000))
         for name in TOPICS[:2]:
             self.coordinator.topic(name, self.chance.randint(1, 5))
@@ -259,14 +259,14 @@ def test_a_partition_has_one_owner_and_the_group_comes_to_rest(seed: int) -> Non
     if not crowd.alive():
         return
     group = crowd.coordinator.group
-    assert group.state is GroupState.STABLE
+    assert group.state is ConsumerGroupState.STABLE
     assert group.members.keys() == {consumer.member_id for consumer in crowd.alive()}
     assert {one for consumer in crowd.alive() for one in consumer.owned} == wanted(crowd)
     assert sum(len(consumer.owned) for consumer in crowd.alive()) == len(wanted(crowd))
 
 
 def test_the_crowd_gets_a_group_through_every_state() -> None:
-    states: set[GroupState] = set()
+    states: set[ConsumerGroupState] = set()
     codes: Counter[int] = Counter()
     for seed in range(20):
         crowd = Crowd(seed)
@@ -275,7 +275,7 @@ def test_the_crowd_gets_a_group_through_every_state() -> None:
             check(crowd)
         states |= crowd.states
         codes += crowd.codes
-    assert states == set(GroupState) - {GroupState.DEAD}
+    assert states == set(ConsumerGroupState) - {ConsumerGroupState.DEAD}
     assert {
         ErrorCode.FENCED_MEMBER_EPOCH,
         ErrorCode.UNKNOWN_MEMBER_ID,

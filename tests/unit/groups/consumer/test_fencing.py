@@ -3,7 +3,7 @@
 import pytest
 
 from levada.coordination.decision import Record
-from levada.groups.consumer import ConsumerGroupSettings, GroupState, Interval
+from levada.groups.consumer import ConsumerGroupSettings, ConsumerGroupState, Interval
 from levada.model.errors import ErrorCode
 from tests.unit.groups.consumer.harness import REBALANCE_MS, Coordinator
 
@@ -59,7 +59,7 @@ def test_a_group_that_everybody_has_left_is_empty_and_stays(coordinator: Coordin
     share(coordinator)
     coordinator.beat("m", -1)
     coordinator.beat("n", -1)
-    assert coordinator.group.state is GroupState.EMPTY
+    assert coordinator.group.state is ConsumerGroupState.EMPTY
     assert coordinator.group.epoch == 5
     assert coordinator.beat("m", 0, "a").member_epoch == 6
 

@@ -1,6 +1,6 @@
 """Members come, share the partitions, and are told what they need to know."""
 
-from levada.groups.consumer import ConsumerGroupSettings, GroupState, Interval
+from levada.groups.consumer import ConsumerGroupSettings, ConsumerGroupState, Interval
 from levada.groups.consumer.member import MemberState
 from levada.model.errors import ErrorCode
 from tests.unit.groups.consumer.harness import GROUP, Coordinator
@@ -19,7 +19,7 @@ def test_the_first_member_gets_everything_at_once() -> None:
     reply = coordinator.beat("m", 0, "a")
     assert (reply.member_epoch, reply.heartbeat_interval_ms) == (2, 5_000)
     assert coordinator.assigned(reply) == {"a": [0, 1, 2]}
-    assert coordinator.group.state is GroupState.STABLE
+    assert coordinator.group.state is ConsumerGroupState.STABLE
 
 
 def test_a_partition_is_handed_out_when_its_former_owner_has_given_it_up() -> None:
@@ -29,7 +29,7 @@ def test_a_partition_is_handed_out_when_its_former_owner_has_given_it_up() -> No
     assert coordinator.group.members["n"].state is MemberState.UNRELEASED_PARTITIONS
     asked = coordinator.beat("m", 2)
     assert (asked.member_epoch, coordinator.assigned(asked)) == (2, {"a": [0, 1]})
-    assert coordinator.group.state == GroupState.RECONCILING
+    assert coordinator.group.state == ConsumerGroupState.RECONCILING
     assert coordinator.assigned(coordinator.beat("n", 3)) is None
     still_there = coordinator.beat("m", 2, owned={"a": [0, 1, 2]})
     assert still_there.member_epoch == 2
@@ -98,7 +98,7 @@ def test_members_that_come_in_a_short_time_share_one_assignment() -> None:
     coordinator = coordinator_with(4, ConsumerGroupSettings())
     coordinator.beat("m", 0, "a")
     coordinator.beat("n", 0, "a")
-    assert coordinator.group.state is GroupState.ASSIGNING
+    assert coordinator.group.state is ConsumerGroupState.ASSIGNING
     assert (coordinator.group.epoch, coordinator.group.assignment_epoch) == (3, 2)
     coordinator.advance(999)
     assert coordinator.beat("m", 2).assignment is None

@@ -2,8 +2,8 @@
 
 import pytest
 
-from levada.groups.consumer import ConsumerGroupSettings, GroupState, Interval, MigrationPolicy
-from levada.groups.group import State
+from levada.groups.consumer import ConsumerGroupSettings, ConsumerGroupState, Interval, MigrationPolicy
+from levada.groups.group import ClassicGroupState
 from levada.groups.records import GroupMetadataKey
 from levada.model.errors import ErrorCode
 from levada.protocol.messages.consumer_protocol import AssignedTopic, ConsumerProtocolAssignment, encode_assignment
@@ -41,7 +41,7 @@ def coordinator() -> Coordinator:
 
 def test_an_empty_classic_group_makes_way(coordinator: Coordinator) -> None:
     group = classic_group(coordinator, {}, "a")
-    group.state = State.EMPTY
+    group.state = ClassicGroupState.EMPTY
     assert coordinator.assigned(coordinator.beat("m", 0, "a")) == {"a": [0, 1, 2, 3]}
     assert GROUP not in coordinator.classic
     assert coordinator.written[0].key == GroupMetadataKey(group=GROUP)
@@ -134,7 +134,7 @@ def test_an_assignment_that_gives_a_partition_to_two_is_not_brought_over(coordin
 
 def test_a_group_that_never_had_a_generation_is_not_brought_over(coordinator: Coordinator) -> None:
     group = classic_group(coordinator, {"c": b""}, "a")
-    group.protocol_name, group.state = None, State.PREPARING_REBALANCE
+    group.protocol_name, group.state = None, ClassicGroupState.PREPARING_REBALANCE
     assert coordinator.beat("m", 0, "a").error_code == ErrorCode.UNKNOWN_SERVER_ERROR
 
 
@@ -146,7 +146,12 @@ def test_a_group_goes_back_when_the_last_member_of_the_new_protocol_leaves(coord
     coordinator.beat("m", -1)
     assert not coordinator.groups.groups
     (group,) = coordinator.downgrades
-    assert (group.state, group.generation, group.protocol_type, group.leader) == (State.STABLE, 5, "consumer", "c")
+    assert (group.state, group.generation, group.protocol_type, group.leader) == (
+        ClassicGroupState.STABLE,
+        5,
+        "consumer",
+        "c",
+    )
     assert group.subscribed_topics == frozenset({"a"})
     member = group.members["c"]
     assert (member.session_timeout_ms, assigned(member.assignment)) == (SESSION_MS, {"a": [0, 1]})
@@ -191,7 +196,7 @@ def test_a_group_that_all_leave_at_once_stays_a_consumer_group(coordinator: Coor
     coordinator.beat("m", 0, "a")
     join(coordinator, "c", "a")
     assert leave(coordinator, ("m", None), ("c", None)) == [ErrorCode.NONE, ErrorCode.NONE]
-    assert coordinator.group.state is GroupState.EMPTY
+    assert coordinator.group.state is ConsumerGroupState.EMPTY
 
 
 def test_the_last_static_member_takes_its_group_back_with_it(coordinator: Coordinator) -> None:

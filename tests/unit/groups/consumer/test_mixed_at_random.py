@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from levada.groups.consumer import ConsumerGroupSettings, GroupState, MigrationPolicy
+from levada.groups.consumer import ConsumerGroupSettings, ConsumerGroupState, MigrationPolicy
 from levada.model.errors import ErrorCode
 from tests.unit.groups.consumer import classic_harness
 from tests.unit.groups.consumer.harness import GROUP
@@ -128,7 +128,7 @@ def test_a_partition_has_one_owner_and_the_group_comes_to_rest(seed: int) -> Non
     if not crowd.alive():
         return
     group = crowd.coordinator.group
-    assert group.state is GroupState.STABLE
+    assert group.state is ConsumerGroupState.STABLE
     everybody: list[Consumer | ClassicConsumer] = [*crowd.alive(), *crowd.classics]
     assert group.members.keys() == {one.member_id for one in everybody}
     assert group.classic_count == len(crowd.classics)

@@ -3,7 +3,7 @@
 import pytest
 
 from levada.coordination.decision import Record
-from levada.groups.consumer import ConsumerGroupSettings, GroupState, Interval
+from levada.groups.consumer import ConsumerGroupSettings, ConsumerGroupState, Interval
 from levada.groups.consumer.member import MemberState
 from levada.groups.records import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -95,7 +95,7 @@ def test_the_topics_that_older_releases_wrote_down_are_ended_with_the_next_look(
 def test_a_group_is_forgotten_with_all_its_parts(coordinator: Coordinator) -> None:
     coordinator.beat("m", 0, "a", subscribed_topic_regex="x.*")
     coordinator.beat("m", -1)
-    assert coordinator.group.state is GroupState.EMPTY
+    assert coordinator.group.state is ConsumerGroupState.EMPTY
     coordinator.write(coordinator.groups.delete_records(coordinator.group))
     assert not coordinator.groups.groups
     coordinator.restart()

@@ -15,7 +15,7 @@ LONGEST_WAIT_S: Final = 15.0
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class MicroBatch:
     """One micro-batch: `query` is Spark's id of the query, which a restart from the checkpoint keeps."""
 
     query: str
@@ -55,7 +55,7 @@ class BatchSink(ABC):
         """What would make it fail; `query` is the id in the checkpoint, if there is one."""
 
     @abstractmethod
-    def write(self, frame: DataFrame, batch: Batch, control: Control) -> None: ...
+    def write(self, frame: DataFrame, batch: MicroBatch, control: Control) -> None: ...
 
 
 def visible(names: Sequence[str]) -> list[str]:

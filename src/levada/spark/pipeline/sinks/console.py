@@ -7,7 +7,7 @@ from typing import ClassVar
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from levada.spark.pipeline.sinks.batches import Batch, BatchSink, Control, visible
+from levada.spark.pipeline.sinks.batches import BatchSink, Control, MicroBatch, visible
 
 DEFAULT_ROWS = 20
 
@@ -24,7 +24,7 @@ class ConsoleSink(BatchSink):
     def problems(self, schema: StructType, query: str | None) -> list[str]:
         return []
 
-    def write(self, frame: DataFrame, batch: Batch, control: Control) -> None:
+    def write(self, frame: DataFrame, batch: MicroBatch, control: Control) -> None:
         shown = frame.select(*(f"`{column}`" for column in visible(frame.columns)))
         print(f"{self.name}, batch {batch.number}", flush=True)
         shown.show(self.rows, truncate=False)

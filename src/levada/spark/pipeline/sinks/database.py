@@ -21,7 +21,7 @@ from levada.spark.pipeline.databases import (
     safe,
 )
 from levada.spark.pipeline.problems import PipelineError, unknown
-from levada.spark.pipeline.sinks.batches import Batch, BatchSink, Control, visible
+from levada.spark.pipeline.sinks.batches import BatchSink, Control, MicroBatch, visible
 
 BOOKS: Final = "levada_batches"
 """A table in the same database: the last batch of each query that is written."""
@@ -57,7 +57,7 @@ class DatabaseSink(BatchSink):
         except (DatabaseAway, PipelineError) as error:
             return [*found, f"cannot use {safe(self.address)}: {error}"]
 
-    def write(self, frame: DataFrame, batch: Batch, control: Control) -> None:
+    def write(self, frame: DataFrame, batch: MicroBatch, control: Control) -> None:
         """In one transaction with the batch's number; tried again while the database is away."""
         changes = last_changes(frame, self.key, self.order, self.delete_when)
         waits = control.waits(self.retry_for_s)
@@ -74,7 +74,7 @@ class DatabaseSink(BatchSink):
                         f"{safe(self.address)} was away for {self.retry_for_s:g} s (retry_for): {error}"
                     ) from error
 
-    def _write_once(self, database: Database, changes: DataFrame, batch: Batch) -> None:
+    def _write_once(self, database: Database, changes: DataFrame, batch: MicroBatch) -> None:
         mark = database.placeholder
         if self.create and not database.columns(self.table):
             database.execute(self._create_statement(database, changes.schema))

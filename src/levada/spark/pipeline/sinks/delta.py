@@ -9,7 +9,7 @@ from pyspark.sql.types import StructType
 
 from levada.spark.pipeline.chunks import chunks
 from levada.spark.pipeline.problems import one_line, unknown
-from levada.spark.pipeline.sinks.batches import Batch, BatchSink, Control, visible
+from levada.spark.pipeline.sinks.batches import BatchSink, Control, MicroBatch, visible
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class DeltaSink(BatchSink):
             f"table {self.directory}: {unknown('column', name, kept)}" for name in names if name not in kept
         ]
 
-    def write(self, frame: DataFrame, batch: Batch, control: Control) -> None:
+    def write(self, frame: DataFrame, batch: MicroBatch, control: Control) -> None:
         from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
         if DeltaTable.is_deltatable(self.directory):

@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from levada.spark.pipeline.problems import PipelineError, unknown
-from levada.spark.pipeline.sinks.batches import Batch, BatchSink, Control, visible
+from levada.spark.pipeline.sinks.batches import BatchSink, Control, MicroBatch, visible
 
 OWNER: Final = "_levada_query"
 """A file with the id of the query whose batches are here."""
@@ -26,7 +26,7 @@ class ParquetSink(BatchSink):
     def problems(self, schema: StructType, query: str | None) -> list[str]:
         names = visible(schema.names)
         found = [unknown("column", name, names) for name in self.partition_by if name not in names]
-        place = Place(self.directory)
+        place = HadoopDirectory(self.directory)
         owner = place.read(OWNER)
         if owner is None and place.names():
             return [*found, f"{self.directory} is not empty and not this pipeline's: choose an empty directory"]
@@ -34,8 +34,8 @@ class ParquetSink(BatchSink):
             return [*found, _other_owner(self.directory)]
         return found
 
-    def write(self, frame: DataFrame, batch: Batch, control: Control) -> None:
-        place = Place(self.directory)
+    def write(self, frame: DataFrame, batch: MicroBatch, control: Control) -> None:
+        place = HadoopDirectory(self.directory)
         owner = place.read(OWNER)
         if owner is None:
             place.write(OWNER, batch.query)
@@ -50,7 +50,7 @@ class ParquetSink(BatchSink):
         place.rename(f"{STAGING}/{name}", name)
 
 
-class Place:
+class HadoopDirectory:
     """A directory in any of Hadoop's file systems."""
 
     def __init__(self, directory: str) -> None:

@@ -20,9 +20,9 @@ from pyspark.sql.types import StructField, StructType
 from levada.spark.options import OptionError, refuse_unknown, whole_number
 from levada.spark.pipeline.databases import (
     Cursor,
+    CursorRange,
     Database,
     DatabaseAway,
-    Range,
     TableColumn,
     connect,
     connect_when_back,
@@ -153,7 +153,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         with connect(self._settings.database) as database:
             end = database.last_cursor(
-                self._settings.table, self._settings.cursor, Range(start["cursor"], newest), most
+                self._settings.table, self._settings.cursor, CursorRange(start["cursor"], newest), most
             )
         if end is None:
             self._exhausted = (start["cursor"], newest)
@@ -172,7 +172,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         schema = to_arrow_schema(self._schema, timezone="UTC")
         with connect_when_back(self._settings.database) as database:
             columns = self._columns(database)
-            bounds = Range(partition.start, partition.end)
+            bounds = CursorRange(partition.start, partition.end)
             for rows in database.select(self._settings.table, columns, self._settings.cursor, bounds):
                 arrays = [pa.array(values, field.type) for values, field in zip(zip(*rows), schema)]
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
@@ -190,7 +190,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _newest(self) -> Cursor | None:
         with connect(self._settings.database) as database:
-            newest = database.last_cursor(self._settings.table, self._settings.cursor, Range(None, None), None)
+            newest = database.last_cursor(self._settings.table, self._settings.cursor, CursorRange(None, None), None)
         self._reached_at = time.monotonic()
         return newest
 
