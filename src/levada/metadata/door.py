@@ -89,7 +89,10 @@ class Door(Protocol):
         ...
 
     async def write_snapshot(self, image: Image) -> None:
-        """Keep the image of all that was read, so that the log before it can go; for the one who may write."""
+        """Keep the image of all that was read, so that the log before it can go; for the controller alone.
+
+        Nothing is kept while the door is not where the image is: a later call will do.
+        """
         ...
 
     async def close(self) -> None:

@@ -113,6 +113,7 @@ class SimFile:
         self._disk = disk
         self._path = path
         self._open = True
+        self._failed_syncs_told = pages.failed_syncs
 
     @property
     def path(self) -> str:
@@ -167,9 +168,23 @@ class SimFile:
         try:
             self._disk.sync("sync", self._path, f" {len(self.pages.data)}")
         except OSError:
-            self.pages.fail_sync(self.pages.begin_sync())
+            self.fail_sync(self.pages.begin_sync())
             raise
-        self.pages.end_sync(self.pages.begin_sync())
+        self.end_sync(self.pages.begin_sync())
+
+    def end_sync(self, image: Image) -> None:
+        """Linux tells each descriptor once of a sync that failed while it was open, also through another (errseq_t)."""
+        if self._failed_syncs_told == self.pages.failed_syncs:
+            self.pages.end_sync(image)
+            return
+        self._failed_syncs_told = self.pages.failed_syncs
+        # ext4 returns before it commits the length of the file.
+        self.pages.give_up_sync(image)
+        raise SyncFailed(errno.EIO, os.strerror(errno.EIO), self._path)
+
+    def fail_sync(self, image: Image) -> None:
+        self.pages.fail_sync(image)
+        self._failed_syncs_told = self.pages.failed_syncs
 
     def close(self) -> None:
         self._open = False
@@ -201,28 +216,28 @@ class SimAsyncDisk:
         self._chance = chance
 
     async def read(self, file: File, position: int, size: int) -> bytes:
-        pages = self._pages(file)
+        pages = self._opened(file).pages
         await self._delay(READ_DELAY_US)
         self._disk.operate("read", file.path, f" {position}+{size}")
         return bytes(pages.data[position : position + size])
 
     async def sync(self, file: File) -> None:
-        pages = self._pages(file)
+        opened = self._opened(file)
         # As the real one: a device goes on with what it was told, though the caller be cancelled.
-        syncing = self._sync(file.path, pages, len(pages.data), pages.begin_sync())
+        syncing = self._sync(opened, opened.size(), opened.pages.begin_sync())
         await asyncio.shield(asyncio.get_running_loop().create_task(syncing))
 
-    async def _sync(self, path: str, pages: Pages, size: int, image: Image) -> None:
+    async def _sync(self, file: SimFile, size: int, image: Image) -> None:
         try:
             await self._delay(SYNC_DELAY_US)
-            self._disk.sync("sync", path, f" {size}")
+            self._disk.sync("sync", file.path, f" {size}")
         except OSError:
-            pages.fail_sync(image)
+            file.fail_sync(image)
             raise
         except BaseException:
-            image.pinned = False
+            file.pages.give_up_sync(image)
             raise
-        pages.end_sync(image)
+        file.end_sync(image)
 
     async def sync_directory(self, path: str) -> None:
         self._disk.incarnation.check()
@@ -243,11 +258,11 @@ class SimAsyncDisk:
         await self._delay(REMOVE_DELAY_US)
         self._disk.remove_tree(path)
 
-    def _pages(self, file: File) -> Pages:
+    def _opened(self, file: File) -> SimFile:
         assert isinstance(file, SimFile)
         # As the real one, which duplicates the descriptor: from here on the file may be closed or removed.
         file.size()
-        return file.pages
+        return file
 
     async def _delay(self, range_us: tuple[int, int]) -> None:
         await asyncio.sleep(self._chance.randint(*range_us) / 1_000_000)

@@ -40,6 +40,7 @@ class Pages:
         self._cut = NEVER
         # After a failed sync Linux forgets that the pages are dirty: a later sync succeeds without writing them.
         self._limbo: list[tuple[int, int]] = []
+        self.failed_syncs = 0
 
     def append(self, data: Buffer) -> None:
         self.data += data
@@ -71,7 +72,12 @@ class Pages:
             # Otherwise a sync that began later has ended before, and covers this one.
             del self._images[: self._images.index(image)]
 
+    def give_up_sync(self, image: Image) -> None:
+        """Nothing is known of what it covered; a later sync covers that too."""
+        image.pinned = False
+
     def fail_sync(self, image: Image) -> None:
+        self.failed_syncs += 1
         image.pinned = False
         if image in self._images:
             self._limbo.append((self._safe_size(self._images.index(image)), image.size()))

@@ -8,7 +8,7 @@ import pytest
 
 from levada.sim import Simulation
 from levada.sim.disk import SimDisk
-from levada.world.disk import File
+from levada.world.disk import File, SyncFailed
 from levada.world.world import World
 
 SEEDS = range(60)
@@ -243,6 +243,60 @@ def test_after_a_failed_sync_the_next_one_promises_nothing() -> None:
         assert after in (b"safeLIMBOlater", b"safe\0\0\0\0\0later")
         lost += after != b"safeLIMBOlater"
     assert 10 < lost < 50
+
+
+def test_every_descriptor_is_told_once_of_a_sync_that_failed_while_it_was_open() -> None:
+    sim = Simulation(1)
+    world = sim.world("a")
+    writer = write(world, "/data/log", b"LIMBO", sync=False)
+    reader = world.disk.open("/data/log")
+    sim.machine("a").file_system.faults.fail_next("sync", count=2)
+    for _ in range(2):
+        with pytest.raises(SyncFailed):
+            reader.sync()
+    with pytest.raises(SyncFailed, match="/data/log"):
+        writer.sync()
+    for file in (reader, writer, world.disk.open("/data/log")):
+        file.sync()
+
+
+def test_an_async_sync_tells_of_one_that_failed_through_another_descriptor_during_it() -> None:
+    async def test(sim: Simulation) -> None:
+        world = sim.world("a")
+        file = write(world, "/data/log", b"LIMBO", sync=False)
+        syncing = asyncio.ensure_future(world.async_disk.sync(file))
+        await asyncio.sleep(0)
+        sim.machine("a").file_system.faults.fail_next("sync")
+        with pytest.raises(SyncFailed):
+            world.disk.open("/data/log").sync()
+        with pytest.raises(SyncFailed):
+            await syncing
+        await world.async_disk.sync(file)
+
+    with Simulation(1) as sim:
+        sim.run(test(sim))
+
+
+def test_a_sync_that_tells_of_an_earlier_one_covers_nothing_and_the_next_one_all_but_the_lost_pages() -> None:
+    told: set[bytes | None] = set()
+    synced: set[bytes | None] = set()
+    for seed in range(200):
+        sim = Simulation(seed)
+        world = sim.world("a")
+        writer = write(world, "/data/log", b"safe", sync=True)
+        world.disk.sync_directory("/data")
+        sim.machine("a").file_system.faults.fail_next("sync")
+        with pytest.raises(SyncFailed):
+            world.disk.open("/data/log").sync()
+        writer.append([b"later"])
+        with pytest.raises(SyncFailed):
+            writer.sync()
+        if seed % 2:
+            writer.sync()
+        sim.crash("a", power_loss=True)
+        (synced if seed % 2 else told).add(content(sim.world("a"), "/data/log"))
+    assert {b"safe", b"safelater"} < told
+    assert synced == {b"safelater"}
 
 
 def test_an_async_sync_covers_what_was_written_before_it_began() -> None:
