@@ -93,8 +93,8 @@ print(producer.send(topic, b"after").exception(10))
 print(producer.metrics()["record-error-total"])
 """
     taken, grown, went_on, failed = run_on_stopped(broker, script.replace("{acks!r}", repr(acks)), topic)
-    # Without acknowledgements some more is in the buffers of the sockets.
-    assert 4_000 < int(taken) <= (8_500 if acks else 20_000)
+    # Without acknowledgements some more is in the buffers of the sockets, whose size is the kernel's choice.
+    assert 4_000 < int(taken) <= (8_500 if acks else 50_000)
     # The memory for records, the requests that are under way, and what the allocator makes of it.
     assert int(grown) < 32 * MIB
     assert (went_on, failed) == ("None", "0")
