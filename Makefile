@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PIP := python -m pip install --quiet --disable-pip-version-check
 KERNEL := $(wildcard src/levada/records/*.pyx src/levada/records/*.pxd src/levada/records/*.h src/levada/broker/*.pyx src/levada/client/producer/*.pyx)
 
-.PHONY: install demo tour check test lint fmt sim soak fuzz bench bench-ab interop docs clean
+.PHONY: install demo tour check test lint fmt sim soak fuzz bench bench-ab interop docs site pythons coverage release-check clean
 
 install: $(STAMP)
 
@@ -13,8 +14,8 @@ $(STAMP): pyproject.toml setup.py requirements/dev.lock $(KERNEL)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Levada needs Python 3.11 or newer: make PYTHON=python3.11 ...")'
 	@echo 'Installing Levada and all that its tests need, Spark and a Java too, into $(VENV): 1.5 GB, a minute or two.'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/dev.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	@$(BIN)/$(PIP) -r requirements/dev.lock
+	@$(BIN)/$(PIP) --no-build-isolation --no-deps --editable .
 	@# Spark starts many short-lived Pythons, and each would compile what it loads.
 	@$(BIN)/python -m compileall -q src
 	@touch $(STAMP)
@@ -67,6 +68,15 @@ docs: $(STAMP)
 	$(BIN)/python -m tools.client_configuration
 	$(BIN)/python -m tools.flags
 	$(BIN)/python -m tools.pipeline_keys
+
+release-check: .venv-release/.installed
+	.venv-release/bin/python -m tools.release_check
+
+# Tools that only one target needs have an environment of their own.
+.venv-%/.installed: requirements/%.lock
+	@test -x .venv-$*/bin/python || $(PYTHON) -m venv .venv-$*
+	@.venv-$*/bin/$(PIP) -r requirements/$*.lock
+	@touch $@
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check .

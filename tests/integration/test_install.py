@@ -37,30 +37,10 @@ def test_a_wheel_is_built_with_and_without_a_compiler(tmp_path: Path, has_compil
     real_compiler = shutil.which("cc") or shutil.which("gcc")
     if has_compiler and real_compiler is None:
         pytest.skip("no C compiler here to build the kernel with")
-    source = tmp_path / "source"
-    source.mkdir()
-    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", "NOTICE"):
-        shutil.copy(ROOT / name, source)
-    built = shutil.ignore_patterns("*.so", "_kernel.c", "__pycache__", "*.egg-info")
-    shutil.copytree(ROOT / "src", source / "src", ignore=built)
     compiler = tmp_path / "cc"
     compiler.write_text(QUICK_COMPILER.format(compiler=real_compiler))
     compiler.chmod(0o755)
-    environment = {**os.environ, "CC": str(compiler) if has_compiler else "/bin/false"}
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        "--quiet",
-        "--no-build-isolation",
-        "--no-deps",
-        "-w",
-        str(tmp_path),
-    ]
-    result = subprocess.run([*command, str(source)], env=environment, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
-    (wheel,) = tmp_path.glob("*.whl")
+    wheel = built_wheel(tmp_path, CC=str(compiler) if has_compiler else "/bin/false")
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         archive.extractall(tmp_path / "installed")
@@ -75,3 +55,31 @@ def test_a_wheel_is_built_with_and_without_a_compiler(tmp_path: Path, has_compil
     )
     assert ran.stdout.strip() == str(has_compiler)
     assert ran.stderr.count("compiled record kernel is missing") == (0 if has_compiler else 1)
+
+
+def test_a_wheel_without_compiled_parts_can_be_asked_for_and_is_for_every_machine(tmp_path: Path) -> None:
+    wheel = built_wheel(tmp_path, LEVADA_PURE="1")
+    assert wheel.name.endswith("-py3-none-any.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        assert [name for name in archive.namelist() if name.endswith((".so", ".c"))] == []
+
+
+def built_wheel(directory: Path, **environment: str) -> Path:
+    """From a copy of the sources, without what was built in place."""
+    source = directory / "source"
+    source.mkdir()
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", "NOTICE"):
+        shutil.copy(ROOT / name, source)
+    built = shutil.ignore_patterns("*.so", "_kernel.c", "__pycache__", "*.egg-info")
+    shutil.copytree(ROOT / "src", source / "src", ignore=built)
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-build-isolation", "--no-deps", "-w"]
+    result = subprocess.run(
+        [*command, str(directory), str(source)],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    (wheel,) = directory.glob("*.whl")
+    return wheel

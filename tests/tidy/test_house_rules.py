@@ -27,6 +27,7 @@ from tools import client_configuration, compatibility, configuration, flags, pip
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "levada"
 MODULES = sorted(SOURCE.rglob("*.py"))
+REQUIREMENTS = sorted((ROOT / "requirements").glob("*.in"))
 PURE = (
     "model",
     "protocol",
@@ -151,12 +152,23 @@ def test_every_dependency_has_a_line_in_the_decisions() -> None:
         *project["dependencies"],
         *(name for extra in project["optional-dependencies"].values() for name in extra),
     ]
-    wanted = [*declared, *(ROOT / "requirements" / "dev.in").read_text().splitlines()]
+    wanted = [*declared, *(line for path in REQUIREMENTS for line in path.read_text().splitlines())]
     page_text = (ROOT / "docs" / "decisions" / "dependencies.md").read_text()
     for requirement in wanted:
         name = re.match(r"[A-Za-z0-9_-]+", requirement)
         if name is not None and not requirement.startswith(("-e", "#")):
             assert f"| {name[0]} |" in page_text, name[0]
+
+
+@pytest.mark.parametrize("path", REQUIREMENTS, ids=lambda path: path.stem)
+def test_what_is_required_is_pinned(path: Path) -> None:
+    names = re.findall(r"^(?!-e)[\w.-]+", path.read_text(), re.MULTILINE)
+    pinned = re.findall(r"^([\w.-]+)==\S+$", path.with_suffix(".lock").read_text(), re.MULTILINE)
+    assert set(map(_normalized, names)) <= set(map(_normalized, pinned))
+
+
+def _normalized(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def test_every_meaning_is_of_a_known_key() -> None:

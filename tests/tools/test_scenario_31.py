@@ -1,4 +1,4 @@
-"""SCENARIOS 31: a command names every loss risk in the settings of a topic, its brokers and a client's config."""
+"""Scenario 31: a command names every loss risk in the settings of a topic, its brokers and a client's config."""
 
 import json
 from collections.abc import Iterator

@@ -1,13 +1,19 @@
 """The blocking clients have all that the asyncio ones have."""
 
 import inspect
+import re
+import subprocess
+import sys
+import tomllib
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 
 import levada
 from levada import aio
 
+ROOT = Path(__file__).parents[3]
 INSIDE = {
     "new_front",
     "try_put",
@@ -53,3 +59,19 @@ def test_the_package_says_its_version() -> None:
     assert levada.__version__ == version("levada")
     with pytest.raises(AttributeError, match="no attribute 'Prducer'"):
         _ = levada.Prducer
+
+
+def test_importing_the_package_loads_no_client_and_does_not_look_up_its_version() -> None:
+    code = (
+        "import sys, levada; "
+        "print(sorted(n for n in sys.modules if n in ('asyncio', 'importlib.metadata') or n.startswith('levada.')))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=20)
+    assert ran.stdout.strip() == "[]"
+
+
+def test_the_version_is_written_in_one_place() -> None:
+    written = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert levada.__version__ == written
+    quoted = re.compile(rf"[\"']{re.escape(written)}[\"']")
+    assert [path for path in (ROOT / "src").rglob("*.py") if quoted.search(path.read_text())] == []

@@ -18,7 +18,7 @@ def brokers(*ids: int, racks: str = "") -> list[BrokerState]:
 
 
 def test_followers_rotate_by_another_shift_every_round() -> None:
-    """SCENARIOS 24."""
+    """Example 24 of docs/scenarios.md."""
     placed = place(brokers(1, 0, 2), 16, 3, start=0, shift=0)
     round_of_six = [[1, 0, 2], [0, 2, 1], [2, 1, 0], [1, 2, 0], [0, 1, 2], [2, 0, 1]]
     assert placed == [*round_of_six, *round_of_six, *round_of_six][:16]

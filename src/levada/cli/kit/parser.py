@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any, Final, NoReturn
 
+import levada
 from levada.cli.kit.refusals import WRONG_USAGE, warn
 from levada.model.near_names import did_you_mean
 
@@ -48,9 +49,7 @@ class ToolParser(argparse.ArgumentParser):
 
 class _PrintVersion(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        from importlib.metadata import version
-
-        print(version("levada"))
+        print(levada.__version__)
         parser.exit()
 
 
