@@ -122,7 +122,8 @@ class CompactedModel:
             batch.base_offset
             for batch in self.batches
             if batch.transaction in undecided and not batch.is_marker and batch.base_offset >= self.start
-            if batch.transaction is not None and batch.transaction.marker_offset is None
+            # Of one that has ended a cleaning may have taken records, before a crash took the high watermark back.
+            if batch.transaction is not None and (batch.transaction.marker_offset is None or batch.present)
         ]
         bounds = min(low, self.high_watermark), min([*certain, self.high_watermark])
         return max(bounds[0], self.start), max(bounds[1], self.start)

@@ -33,6 +33,19 @@ def test_a_compacted_log_equals_its_model_wherever_it_is_stopped(kind: type[Movi
     assert sum(machine.moves for machine in machines) > BLOCK
 
 
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(1038, id="stale bytes are a batch's offset alone"),
+        pytest.param(2595, id="records of an abort are cleaned and its marker is lost"),
+        pytest.param(3346, id="records of a commit replace others and its marker is lost after a move"),
+        pytest.param(3550, id="the same after a stop and a move"),
+    ],
+)
+def test_a_life_that_once_went_wrong_equals_its_model(seed: int) -> None:
+    run(PowerlessCompactedLog, seed)
+
+
 @pytest.mark.parametrize("first", range(0, 60, 20))
 def test_a_power_cut_behind_the_end_of_an_interrupted_swap_brings_no_old_segment_back(first: int) -> None:
     for seed in range(first, first + 20):

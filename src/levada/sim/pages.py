@@ -9,6 +9,8 @@ from levada.model.buffers import Buffer
 
 NEVER: Final = sys.maxsize
 IMAGES_KEPT: Final = 8
+LEAST_STALE_BYTES: Final = 64
+"""A device leaves whole sectors as they were, of 512 bytes or more; here fewer, for small files to have several."""
 
 
 @dataclass(slots=True, eq=False)
@@ -125,6 +127,8 @@ def tear(unsynced: bytes, chance: random.Random) -> bytes:
         return b""
     start = chance.randint(0, size)
     end = chance.randint(start, size)
+    # Fewer are stale at the end of a file alone. A batch's offset, which its CRC does not cover, is never stale alone.
+    behind_stale = unsynced[end:] if end - start >= LEAST_STALE_BYTES else b""
     outcomes = (
         unsynced,
         b"",
@@ -132,6 +136,6 @@ def tear(unsynced: bytes, chance: random.Random) -> bytes:
         # ext4 and xfs may extend the length before the data is there.
         unsynced[:start] + bytes(size - start),
         unsynced[:start] + bytes(end - start) + unsynced[end:],
-        unsynced[:start] + chance.randbytes(end - start) + unsynced[end:],
+        unsynced[:start] + chance.randbytes(end - start) + behind_stale,
     )
     return chance.choice(outcomes)

@@ -13,7 +13,7 @@ from levada.storage.open_files import OpenFiles
 from levada.storage.producer_snapshots import ProducerSnapshots
 from levada.storage.producers import Producers
 from levada.storage.recovery import Cut, Progress, TornTail, recover_segment, sound_batches
-from levada.storage.replay import replay_producers
+from levada.storage.replay import Bounds, replay_producers
 from levada.storage.segment import CLEANED, DELETED, INDEX_SUFFIXES, SUFFIXES, SWAP, Segment
 from levada.world.disk import Disk
 
@@ -96,12 +96,12 @@ def open_log(
     log.start_offset = max(opening.state.start_offset, segments[0].base_offset)
     epochs.truncate_end(log.end_offset)
     epochs.truncate_start(log.start_offset)
+    # Retention may have gone on since the checkpoint: what it took was below the high watermark.
+    log.set_high_watermark(max(opening.state.high_watermark, log.start_offset))
     _restore_producers(opening, log, snapshots)
     log.recovery_point = (
         log.end_offset if opening.state.was_clean else min(opening.state.recovery_point, log.end_offset)
     )
-    # Retention may have gone on since the checkpoint: what it took was below the high watermark.
-    log.set_high_watermark(max(opening.state.high_watermark, log.start_offset))
     return log, opening.cuts
 
 
@@ -289,8 +289,7 @@ def _recover(
         tuple(before),
         producers,
         snapshots,
-        opening.state.start_offset,
-        segment.base_offset,
+        Bounds(opening.state.start_offset, segment.base_offset, segment.base_offset),
         opening.now_ms,
         opening.config,
     )
@@ -337,8 +336,7 @@ def _restore_producers(opening: Opening, log: Log, snapshots: ProducerSnapshots)
         log.segments,
         log.producers,
         snapshots,
-        log.start_offset,
-        log.end_offset,
+        Bounds(log.start_offset, log.end_offset, log.high_watermark),
         opening.now_ms,
         opening.config,
     )

@@ -19,7 +19,7 @@ from levada.storage.outcomes import Appended, FlushDue, MarkersAppended, PlainBa
 from levada.storage.producer_snapshots import ProducerSnapshots
 from levada.storage.producers import NO_PRODUCER, Origin, Producers, TransactionEnd
 from levada.storage.reading import READ_ERRORS, ReadGuard
-from levada.storage.replay import end_marker, note_producer, replay_producers
+from levada.storage.replay import Bounds, end_marker, note_producer, replay_producers
 from levada.storage.segment import DELETED, Segment
 from levada.storage.sequence_lookup import check_sequences
 from levada.world.disk import Disk, FileRange, is_gone, is_out_of_files, is_passing
@@ -435,10 +435,11 @@ class Log:
         segment.next_offset = self.end_offset = offset
         self.epochs.truncate_end(offset)
         self.start_offset = min(self.start_offset, offset)
-        replay_producers(self.segments, self.producers, self._snapshots, self.start_offset, offset, now_ms, self.config)
         self.recovery_point = min(self.recovery_point, offset)
         self._truncated_to = min(self._truncated_to, offset)
-        self.set_high_watermark(min(self.high_watermark, offset))
+        self.high_watermark = min(self.high_watermark, offset)
+        bounds = Bounds(self.start_offset, offset, self.high_watermark)
+        replay_producers(self.segments, self.producers, self._snapshots, bounds, now_ms, self.config)
         return True
 
     def truncate_fully(self, offset: int, now_ms: int) -> None:

@@ -3,7 +3,7 @@
 import logging
 
 from levada.storage.formats import CorruptFile, decode_snapshot, encode_snapshot
-from levada.storage.log_config import LogConfig
+from levada.storage.log_config import NEVER, LogConfig
 from levada.storage.producers import Producers
 from levada.world.disk import Disk, File
 
@@ -68,6 +68,18 @@ class ProducerSnapshots:
             return
         producers.restore([], start_offset, now_ms, config.producer_id_expiration_ms)
         self._last_taken = start_offset
+
+    def load_before(self, producers: Producers, start_offset: int, end_offset: int) -> None:
+        """Load the newest that is sound and lies in (start, end], and leave all files as they are."""
+        for offset in reversed(self.offsets):
+            if start_offset < offset <= end_offset:
+                try:
+                    entries = decode_snapshot(self._read(offset))
+                except CorruptFile:
+                    continue
+                producers.restore(entries, offset, 0, NEVER)
+                return
+        producers.restore([], start_offset, 0, NEVER)
 
     def remove_strays(self, segment_bases: list[int]) -> None:
         """Keep the snapshots of segments, and the newest one if it lies behind them all."""

@@ -279,6 +279,10 @@ class Producers:
                 start: marker for start, marker in self._unreplicated.items() if marker >= high_watermark
             }
 
+    def hold_unreplicated(self, earlier: "Producers") -> None:
+        """Know what others do that were restored from an earlier snapshot: it is not kept in any."""
+        self._unreplicated |= earlier._unreplicated
+
     def raise_start(self, start_offset: int) -> None:
         self._unreplicated = {first: last for first, last in self._unreplicated.items() if last >= start_offset}
         self.end_offset = max(self.end_offset, start_offset)

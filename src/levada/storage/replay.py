@@ -1,6 +1,8 @@
 """From batches to what is known of their producers, when they are appended and when a log is read again."""
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from levada.model.errors import KafkaStorageError
 from levada.records import BatchView, CorruptBatch, RecordsError, parse_control_record
@@ -11,6 +13,16 @@ from levada.storage.marker_sets import tie_of
 from levada.storage.producer_snapshots import ProducerSnapshots
 from levada.storage.producers import NO_PRODUCER, AppendedBatch, EndMarker, Producers
 from levada.storage.segment import Segment
+
+logger = logging.getLogger(__name__)
+
+
+class Bounds(NamedTuple):
+    """Which part of a log producers are replayed from."""
+
+    start_offset: int
+    end_offset: int
+    high_watermark: int
 
 
 def end_marker(batch: BatchView) -> EndMarker | None:
@@ -60,23 +72,69 @@ def replay_producers(
     segments: tuple[Segment, ...],
     producers: Producers,
     snapshots: ProducerSnapshots,
-    start_offset: int,
-    end_offset: int,
+    bounds: Bounds,
     now_ms: int,
     config: LogConfig,
 ) -> None:
-    """Bring producers to the state they have at an offset, and take a snapshot there."""
-    snapshots.restore(producers, start_offset, end_offset, now_ms, config)
+    """Bring producers to the state they have where the bounds end, and take a snapshot there."""
+    snapshots.restore(producers, bounds.start_offset, bounds.end_offset, now_ms, config)
+    restored_offset = producers.end_offset
     snapshot_at = [segment.base_offset for segment in segments[-2:]]
-    for segment in segments:
-        if segment.next_offset <= producers.end_offset or segment.base_offset >= end_offset:
-            continue
-        producers.end_offset = max(segment.base_offset, producers.end_offset, start_offset)
+    for segment in _to_replay(segments, producers, bounds):
         if segment.base_offset in snapshot_at:
             snapshots.take(producers)
-        _replay_segment(segment, producers, end_offset)
-    producers.end_offset = end_offset
+        _replay_segment(segment, producers, bounds.end_offset)
+    producers.end_offset = bounds.end_offset
     snapshots.take(producers)
+    _replay_unreplicated(segments, producers, snapshots, bounds, restored_offset)
+    producers.set_high_watermark(bounds.high_watermark)
+
+
+def _to_replay(segments: tuple[Segment, ...], producers: Producers, bounds: Bounds) -> Iterator[Segment]:
+    """The segments with batches that the producers do not know yet; they are told where the next one goes on."""
+    for segment in segments:
+        if segment.next_offset > producers.end_offset and segment.base_offset < bounds.end_offset:
+            producers.end_offset = max(segment.base_offset, producers.end_offset, bounds.start_offset)
+            yield segment
+
+
+def _replay_unreplicated(
+    segments: tuple[Segment, ...],
+    producers: Producers,
+    snapshots: ProducerSnapshots,
+    bounds: Bounds,
+    restored_offset: int,
+) -> None:
+    """Find the transactions that have ended above the high watermark, of which a snapshot says nothing.
+
+    Their markers may yet be lost, on this machine or with its leadership: readers must not see their records as
+    decided, and a cleaning must not let these take the place of others.
+    """
+    try:
+        if not _has_marker(segments, bounds.high_watermark, restored_offset):
+            return
+        earlier = Producers()
+        snapshots.load_before(earlier, bounds.start_offset, bounds.high_watermark)
+        for segment in _to_replay(segments, earlier, bounds):
+            _replay_segment(segment, earlier, bounds.end_offset)
+    except KafkaStorageError as error:
+        # It lies before the last snapshot, so that the log can be appended to all the same.
+        logger.warning("cannot find the transactions above the high watermark reason=%r", str(error))
+        return
+    producers.hold_unreplicated(earlier)
+
+
+def _has_marker(segments: tuple[Segment, ...], start_offset: int, end_offset: int) -> bool:
+    """Whether a transaction may have ended in a range."""
+    for segment in segments:
+        if segment.next_offset <= start_offset or segment.base_offset >= end_offset:
+            continue
+        first = segment.first_batch_to_contain(start_offset)
+        places = () if first is None else segment.headers(first.position)
+        for header in (place.header for place in places):
+            if header.is_control and header.producer_id != NO_PRODUCER and header.base_offset < end_offset:
+                return True
+    return False
 
 
 def _replay_segment(segment: Segment, producers: Producers, end_offset: int) -> None:

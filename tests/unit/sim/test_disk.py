@@ -2,12 +2,14 @@
 
 import asyncio
 import errno
+import random
 from collections import Counter
 
 import pytest
 
 from levada.sim import Simulation
 from levada.sim.disk import SimDisk
+from levada.sim.pages import LEAST_STALE_BYTES, tear
 from levada.world.disk import File, SyncFailed
 from levada.world.world import World
 
@@ -80,6 +82,20 @@ def test_power_loss_does_all_it_may_to_unsynced_bytes_and_nothing_to_synced_ones
             outcomes["garbage"] += 1
         assert len(rest) <= 8
     assert min(outcomes[kind] for kind in ("all", "none", "torn", "zeros", "garbage")) >= 5
+
+
+def test_stale_bytes_before_others_that_lasted_are_no_fewer_than_a_device_leaves() -> None:
+    written = bytes(range(1, 256))
+    runs = []
+    for seed in range(2_000):
+        after = tear(written, random.Random(seed))
+        differing = [place for place, pair in enumerate(zip(after, written)) if pair[0] != pair[1]]
+        is_zeroed = all(after[place] == 0 for place in differing)
+        if differing and not is_zeroed and len(after) == len(written) and after[-1] == written[-1]:
+            runs.append(differing[-1] - differing[0] + 1)
+    # A stale byte may happen to be what was written, at both ends of a run.
+    assert len(runs) > 50
+    assert min(runs) > LEAST_STALE_BYTES - 4
 
 
 def test_a_name_lasts_only_with_its_directory() -> None:
