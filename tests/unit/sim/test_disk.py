@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from levada.sim import Simulation
-from levada.sim.disk import SimDisk
+from levada.sim.world.disk import SimDisk
 from levada.world.disk import File
 from levada.world.world import World
 
