@@ -89,6 +89,7 @@ An API that is not served is not advertised, and a request for it closes the con
 | a segment whose end a power cut took, with the next one still there | kept, with a hole in the offsets | what stands behind the hole is cut off, and said |
 | `dump-log` of magic 0 and 1 | printed | refused |
 | `dump-log` decoders of internal topics | decoded | `--offsets-decoder` and `--transaction-log-decoder`, without the records of share and streams groups |
+| a transaction that has ended above the high watermark, after a restart or a truncation | stable at once | stable when the high watermark has passed its marker |
 | an unflushed batch whose offset is not the next one, found by recovery | kept, as a gap | cut off, unless the topic is compacted: the CRC does not cover offsets |
 | a coordinator's partition that is damaged | loaded without a look at checksums, or NOT_COORDINATOR until a restart or another leader | checksums count; NOT_COORDINATOR until an attempt, every 30 s, succeeds |
 | the topic's id in records of offsets | of OffsetCommit v10 alone | of every commit, also in transactions; not where a client says how long an offset is kept (v2-4), whose record has no place for it |

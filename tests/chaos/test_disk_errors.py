@@ -12,9 +12,11 @@ from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTo
 from levada.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from levada.records import build_batch
 from levada.sim import Simulation
-from levada.sim.clients import Connector, create_topic, read_log
-from levada.sim.pages import Pages
+from levada.sim.checkers.partition_log import read_log
+from levada.sim.requests.connections import Connector
+from levada.sim.requests.topics import create_topic
 from levada.sim.world import DATA_DIRECTORY
+from levada.sim.world.pages import Pages
 from levada.storage.log_directory import CLEAN_SHUTDOWN
 from levada.world.world import World
 from tests.logs import check_indexes
@@ -79,7 +81,7 @@ class Scenario:
         data = PartitionProduceData(index=0, records=build_batch([(0, None, value, ())]))
         topic = TopicProduceData(name=TOPIC, partition_data=[data])
         response = await connector.call(ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=[topic]), 9)
-        partition = response.responses[0].partition_responses[0]  # type: ignore[attr-defined]
+        partition = response.responses[0].partition_responses[0]
         del self.unanswered[value]
         if partition.error_code == NONE:
             assert partition.base_offset not in self.acknowledged
@@ -97,7 +99,7 @@ class Scenario:
         wanted = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
         topics = [FetchTopic(topic=TOPIC, partitions=[wanted])]
         response = await connector.call(FetchRequest(max_wait_ms=0, min_bytes=1, topics=topics), 12)
-        return int(response.responses[0].partitions[0].error_code)  # type: ignore[attr-defined]
+        return int(response.responses[0].partitions[0].error_code)
 
     async def check(self, connector: Connector) -> None:
         """All that was acknowledged is there; what was refused may be, once, and nothing else is."""

@@ -25,9 +25,12 @@ from levada.protocol.messages.metadata import MetadataRequest, MetadataRequestTo
 from levada.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from levada.records import build_batch
 from levada.sim import Simulation
+from levada.sim.actors.idempotent_producer import IdempotentProducer
 from levada.sim.checkers import PartitionHistory
-from levada.sim.clients import Connector, IdempotentProducer, create_topic, read_log
-from levada.sim.faults import DiskFaults
+from levada.sim.checkers.partition_log import read_log
+from levada.sim.requests.connections import Connector
+from levada.sim.requests.topics import create_topic
+from levada.sim.world.disk_faults import DiskFaults
 from tests.brokers import BrokerProcess
 from tests.chaos.directories import (
     DIRECTORIES,

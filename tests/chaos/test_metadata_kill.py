@@ -6,9 +6,10 @@ import random
 from pathlib import Path
 
 from levada.broker.replicas import topic_id_of
-from levada.sim.clients import Connector
-from levada.sim.storm import Caller, Storm, check_storms
-from levada.sim.topic_ledger import Served
+from levada.sim.actors.topic_admin import TopicAdmin
+from levada.sim.checkers.served_topics import check_topics
+from levada.sim.checkers.topic_history import ServedTopic
+from levada.sim.requests.connections import Caller, Connector
 from levada.storage.log_directory import DELETED
 from levada.world.real import real_world
 from levada.world.real_disk import RealDisk
@@ -23,9 +24,9 @@ SETTINGS = (
 )
 
 
-def storms_on(broker: BrokerProcess) -> list[Storm]:
+def admins_on(broker: BrokerProcess) -> list[TopicAdmin]:
     return [
-        Storm(
+        TopicAdmin(
             Caller(real_world(), "localhost", broker.port),
             random.Random(number),
             [f"storm.{number}-{index}" for index in range(NAMES_EACH)],
@@ -37,14 +38,14 @@ def storms_on(broker: BrokerProcess) -> list[Storm]:
 class Round:
     """All clients change topics until so many changes more are acknowledged, the broker is killed and back again."""
 
-    def __init__(self, storms: list[Storm], changes: int) -> None:
-        self._storms = storms
+    def __init__(self, admins: list[TopicAdmin], changes: int) -> None:
+        self._admins = admins
         self._wanted = self._acknowledged() + changes
         self._is_over = False
         self._has_enough = asyncio.Event()
 
     async def run(self, broker: BrokerProcess) -> None:
-        clients = [asyncio.ensure_future(self._blow(storm)) for storm in self._storms]
+        clients = [asyncio.ensure_future(self._blow(admin)) for admin in self._admins]
         enough = asyncio.ensure_future(self._has_enough.wait())
         await asyncio.wait([enough, *clients], return_when=asyncio.FIRST_COMPLETED)
         broker.kill()
@@ -53,17 +54,17 @@ class Round:
         # What is under way ends without an answer, or begins only now.
         await asyncio.gather(enough, *clients)
 
-    async def _blow(self, storm: Storm) -> None:
+    async def _blow(self, admin: TopicAdmin) -> None:
         while not self._is_over:
-            await storm.act()
+            await admin.act()
             if self._acknowledged() >= self._wanted:
                 self._has_enough.set()
 
     def _acknowledged(self) -> int:
-        return sum(storm.acknowledged for storm in self._storms)
+        return sum(admin.acknowledged for admin in self._admins)
 
 
-def check_directories(directory: Path, served: dict[str, Served]) -> None:
+def check_directories(directory: Path, served: dict[str, ServedTopic]) -> None:
     """What lies on the disk is what is served, and what is on its way out."""
     found = {
         path.name: topic_id_of(RealDisk(), str(path))
@@ -81,11 +82,11 @@ def test_metadata_and_disk_agree_after_every_kill(tmp_path: Path) -> None:
     chance = random.Random(1)
 
     async def main() -> None:
-        storms = storms_on(broker)
+        admins = admins_on(broker)
         connector = Connector(real_world(), "localhost", broker.port)
         for _ in range(KILLS):
-            await Round(storms, chance.randint(1, 60)).run(broker)
-            served = await check_storms(connector, storms)
+            await Round(admins, chance.randint(1, 60)).run(broker)
+            served = await check_topics(connector, [one for admin in admins for one in admin.histories])
             check_directories(broker.data_directory, served)
         connector.close()
 

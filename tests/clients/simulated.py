@@ -13,8 +13,10 @@ from levada.client.types import TopicPartition
 from levada.node import Node, node_settings
 from levada.protocol.api import ApiKey
 from levada.protocol.messages.delete_topics import DeleteTopicsRequest
+from levada.sim.actors.idempotent_producer import IdempotentProducer
 from levada.sim.checkers import PartitionHistory
-from levada.sim.clients import Connector, IdempotentProducer, create_topic
+from levada.sim.requests.connections import Connector
+from levada.sim.requests.topics import create_topic
 from levada.sim.world import DATA_DIRECTORY, Simulation
 from levada.world.world import ClientWorld, World
 

@@ -12,7 +12,7 @@ from levada.records import BatchView, Codec, build_batch
 from levada.records.builder import ControlType, parse_control_record
 from levada.records.offset_map import SLOT_BYTES
 from levada.sim import Simulation
-from levada.sim.incarnation import HostDied
+from levada.sim.world.incarnation import HostDied
 from levada.storage.cleaning.cleaner import order_for
 from levada.storage.cleaning.dirty import dirty_part
 from levada.storage.cleaning.swapping import Swap

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from levada.records import BatchView, build_batch
-from levada.sim.incarnation import HostDied
 from levada.sim.world import Simulation
+from levada.sim.world.incarnation import HostDied
 from levada.storage.cleaning.cleaner import Cleaner, Order, SourceSegment
 from levada.storage.cleaning.filtering import LastRecord
 from levada.storage.cleaning.swapping import Swap

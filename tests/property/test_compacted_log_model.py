@@ -5,7 +5,7 @@ import os
 import pytest
 
 from levada.sim import Simulation
-from levada.sim.incarnation import HostDied
+from levada.sim.world.incarnation import HostDied
 from tests.logs import T0, append, clean, opened
 from tests.property.compacted_log import ALL_KEYS, HOST
 from tests.property.compacted_log_lives import PowerlessCompactedLog, live

@@ -16,11 +16,11 @@ from levada.metadata.door import Changes, Deposed, DoorError, Token
 from levada.metadata.image import Image, Resource
 from levada.metadata.records import ConfigRecord
 from levada.model.buffers import Buffer
-from levada.sim.disk import SimDisk, SimFile
-from levada.sim.filesystem import FileSystem
-from levada.sim.incarnation import HostDied, Incarnation
-from levada.sim.seeds import derive
-from levada.sim.trace import Trace
+from levada.sim.world.disk import SimDisk, SimFile
+from levada.sim.world.filesystem import FileSystem
+from levada.sim.world.incarnation import HostDied, Incarnation
+from levada.sim.world.seeds import derive
+from levada.sim.world.trace import Trace
 from levada.world.disk import File
 from levada.world.world import World
 

@@ -10,8 +10,10 @@ from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTo
 from levada.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from levada.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from levada.records import build_batch, iter_batches
+from levada.sim.actors.idempotent_producer import IdempotentProducer
 from levada.sim.checkers import CheckFailed, PartitionHistory
-from levada.sim.clients import Connector, IdempotentProducer, create_topic
+from levada.sim.requests.connections import Connector
+from levada.sim.requests.topics import create_topic
 from levada.sim.world import DATA_DIRECTORY, Simulation
 from levada.world.world import World
 
@@ -75,7 +77,7 @@ class KeyedProducer(IdempotentProducer):
         )
         topic = TopicProduceData(name=self._topic, partition_data=[PartitionProduceData(index=0, records=batch)])
         response = await self._connector.call(ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=[topic]), 9)
-        partition = response.responses[0].partition_responses[0]  # type: ignore[attr-defined]
+        partition = response.responses[0].partition_responses[0]
         return partition.error_code, partition.base_offset
 
 
@@ -205,7 +207,7 @@ async def _log_start(connector: Connector, topic: str) -> int:
     partition = ListOffsetsPartition(partition_index=0, timestamp=EARLIEST)
     request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[partition])])
     response = await connector.call(request, 7)
-    found = response.topics[0].partitions[0]  # type: ignore[attr-defined]
+    found = response.topics[0].partitions[0]
     assert found.error_code == ErrorCode.NONE, ErrorCode(found.error_code)
     return int(found.offset)
 
@@ -218,7 +220,7 @@ async def _read(connector: Connector, topic: str, start: int) -> dict[int, Row]:
         wanted = FetchPartition(partition=0, fetch_offset=next_offset, partition_max_bytes=8_192)
         topics = [FetchTopic(topic=topic, partitions=[wanted])]
         response = await connector.call(FetchRequest(max_wait_ms=0, min_bytes=1, topics=topics), 12)
-        found = response.responses[0].partitions[0]  # type: ignore[attr-defined]
+        found = response.responses[0].partitions[0]
         assert found.error_code == ErrorCode.NONE, ErrorCode(found.error_code)
         before = next_offset
         for batch in iter_batches(found.records):

@@ -23,8 +23,8 @@ from levada.protocol.messages.list_offsets import ListOffsetsPartition, ListOffs
 from levada.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from levada.records import build_batch, iter_batches
 from levada.sim import Simulation
-from levada.sim.clients import Connector
-from levada.sim.filesystem import FileSystem
+from levada.sim.requests.connections import Connector
+from levada.sim.world.filesystem import FileSystem
 from levada.world.world import ClientWorld, World
 
 T = TypeVar("T")

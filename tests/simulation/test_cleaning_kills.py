@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from levada.sim.disk import SimFile
+from levada.sim.world.disk import SimFile
 from levada.storage import loading
 from tests.simulation.cleaned_node import Death, operations_of_a_cleaning, run_cleaned_node
 

@@ -18,9 +18,12 @@ from levada.client.producer.outcome import BatchOutcomes
 from levada.client.producer.transactions import Transactions
 from levada.client.types import GroupMetadata, OffsetAndMetadata
 from levada.sim.checkers import CheckFailed
-from levada.sim.client_books import Fate, ReadBook, SendBook, check_once
-from levada.sim.client_logs import LogEntry
-from levada.sim.client_storm import run_client_storm
+from levada.sim.checkers.partition_log import LogEntry
+from levada.sim.checkers.read_history import ReadHistory, check_once
+from levada.sim.checkers.send_history import SendHistory
+from levada.sim.checkers.transaction_history import TransactionFate
+from levada.sim.frame import run_scenario
+from levada.sim.scenarios.client_storm import ClientStorm
 
 SEEDS = range(4)
 BLOCK = 2
@@ -31,11 +34,11 @@ PARTITION = ("topic", 0)
 def test_clients_survive_a_storm_and_leave_the_same_trace_in_another_process(first: int) -> None:
     digests = {}
     for seed in range(first, first + BLOCK):
-        outcome, _ = run_client_storm(seed)
-        assert outcome.records > 100
-        assert outcome.commits > 20
-        assert outcome.aborts > 5
-        assert outcome.reads > 500
+        outcome, _ = run_scenario(ClientStorm, seed)
+        assert outcome.counts["records"] > 100
+        assert outcome.counts["commits"] > 20
+        assert outcome.counts["aborts"] > 5
+        assert outcome.counts["reads"] > 500
         digests[str(seed)] = outcome.digest
     command = [sys.executable, "-m", "levada.sim", "--scenario", "clients", "--json"]
     command += ["--first", str(first), "--count", str(BLOCK)]
@@ -49,7 +52,7 @@ def complaint(seeds: range = range(10)) -> str:
     """What the first seed that fails is failed for."""
     for seed in seeds:
         try:
-            run_client_storm(seed)
+            run_scenario(ClientStorm, seed)
         except CheckFailed as failure:
             return str(failure)
     return "nothing"
@@ -82,7 +85,7 @@ def test_a_consumer_that_commits_what_it_has_not_handed_out_is_caught(monkeypatc
         return {at: OffsetAndMetadata(max(ends[at], each.offset)) for at, each in consumed(self).items()}
 
     monkeypatch.setattr(Subscriptions, "consumed", hasty)
-    assert "and nobody has read" in complaint()
+    assert "and no member has read" in complaint()
 
 
 @pytest.mark.parametrize("module", [classic_membership, kip848_membership])
@@ -130,102 +133,102 @@ def log_of(*values: bytes, hidden: tuple[bytes, ...] = ()) -> dict[tuple[str, in
     return {PARTITION: [LogEntry(offset, value, value not in hidden) for offset, value in enumerate(values)]}
 
 
-def sent(book: SendBook, *values: bytes, transaction: Any = None) -> None:
+def sent(history: SendHistory, *values: bytes, transaction: Any = None) -> None:
     for value in values:
-        one = book.send(value, "writer", len(book.sent), transaction)
-        book.accept(one, 10.0)
+        one = history.send(value, "writer", len(history.sent), transaction)
+        history.accept(one, 10.0)
 
 
 def test_what_was_acknowledged_is_where_it_was_said_to_be() -> None:
-    book = SendBook()
-    sent(book, b"one", b"two", b"three")
-    book.check_logs(log_of(b"one", b"three"))
-    book.resolve(book.sent[b"two"], (PARTITION, 1), 5.0, is_acknowledged=True)
-    book.check_logs(log_of(b"one", b"two"))
+    history = SendHistory()
+    sent(history, b"one", b"two", b"three")
+    history.check_logs(log_of(b"one", b"three"))
+    history.resolve(history.sent[b"two"], (PARTITION, 1), 5.0, is_acknowledged=True)
+    history.check_logs(log_of(b"one", b"two"))
     with pytest.raises(CheckFailed, match="and is nowhere"):
-        book.check_logs(log_of(b"one"))
+        history.check_logs(log_of(b"one"))
     with pytest.raises(CheckFailed, match="acknowledged at"):
-        book.check_logs(log_of(b"two"))
+        history.check_logs(log_of(b"two"))
     with pytest.raises(CheckFailed, match="twice"):
-        book.check_logs(log_of(b"one", b"two", b"one"))
+        history.check_logs(log_of(b"one", b"two", b"one"))
     with pytest.raises(CheckFailed, match="behind number"):
-        book.check_logs(log_of(b"three", b"two"))
-    with pytest.raises(CheckFailed, match="which nobody sent"):
-        book.check_logs(log_of(b"four"))
+        history.check_logs(log_of(b"three", b"two"))
+    with pytest.raises(CheckFailed, match="which no producer sent"):
+        history.check_logs(log_of(b"four"))
 
 
 def test_a_handle_has_one_outcome_and_in_time() -> None:
-    book = SendBook()
-    sent(book, b"one", b"two")
-    book.check_deadlines(10.0)
+    history = SendHistory()
+    sent(history, b"one", b"two")
+    history.check_deadlines(10.0)
     with pytest.raises(CheckFailed, match="has no outcome"):
-        book.check_deadlines(10.1)
-    book.resolve(book.sent[b"one"], None, 9.0, is_acknowledged=False)
+        history.check_deadlines(10.1)
+    history.resolve(history.sent[b"one"], None, 9.0, is_acknowledged=False)
     with pytest.raises(CheckFailed, match="two outcomes"):
-        book.resolve(book.sent[b"one"], None, 9.0, is_acknowledged=True)
+        history.resolve(history.sent[b"one"], None, 9.0, is_acknowledged=True)
     with pytest.raises(CheckFailed, match="due at"):
-        book.resolve(book.sent[b"two"], None, 11.0, is_acknowledged=True)
-    book.check_none_pending("writer")
+        history.resolve(history.sent[b"two"], None, 11.0, is_acknowledged=True)
+    history.check_none_pending("writer")
 
 
 def test_a_transaction_is_visible_as_a_whole_and_only_if_somebody_asked() -> None:
-    book = SendBook()
-    transaction = book.begin("transaction")
-    sent(book, b"one", b"two", transaction=transaction)
-    book.check_logs(log_of(b"one", b"two", hidden=(b"one", b"two")))
+    history = SendHistory()
+    transaction = history.begin("transaction")
+    sent(history, b"one", b"two", transaction=transaction)
+    history.check_logs(log_of(b"one", b"two", hidden=(b"one", b"two")))
     with pytest.raises(CheckFailed, match="is visible, and it is open"):
-        book.check_logs(log_of(b"one", b"two"))
+        history.check_logs(log_of(b"one", b"two"))
     transaction.ask()
     with pytest.raises(CheckFailed, match="1 of 2 records"):
-        book.check_logs(log_of(b"one", b"two", hidden=(b"two",)))
+        history.check_logs(log_of(b"one", b"two", hidden=(b"two",)))
     with pytest.raises(CheckFailed, match="not acknowledged"):
         transaction.commit()
-    assert transaction.fate is Fate.COMMITTED
+    assert transaction.fate is TransactionFate.COMMITTED
     with pytest.raises(CheckFailed, match="nothing of it is visible"):
-        book.check_logs(log_of(b"one", b"two", hidden=(b"one", b"two")))
-    with pytest.raises(CheckFailed, match="somebody has seen it"):
+        history.check_logs(log_of(b"one", b"two", hidden=(b"one", b"two")))
+    with pytest.raises(CheckFailed, match="a reader has seen it"):
         transaction.abort()
 
 
 def test_members_read_on_where_others_were_and_skip_nothing() -> None:
     log = log_of(b"one", b"two", b"three", b"four", hidden=(b"two",))
-    book = ReadBook("group")
-    book.take("first", PARTITION, 1.0)
-    book.read("first", PARTITION, 0)
-    with pytest.raises(CheckFailed, match="nobody has read"):
-        book.check_reads(log)
-    book.read("first", PARTITION, 2)
-    book.give_up("first", PARTITION)
+    history = ReadHistory("group")
+    history.take("first", PARTITION, 1.0)
+    history.read("first", PARTITION, 0)
+    with pytest.raises(CheckFailed, match="no member has read"):
+        history.check_reads(log)
+    history.read("first", PARTITION, 2)
+    history.give_up("first", PARTITION)
     with pytest.raises(CheckFailed, match="does not have it"):
-        book.read("first", PARTITION, 3)
-    book.take("second", PARTITION, 2.0)
-    book.read("second", PARTITION, 2)
-    book.read("second", PARTITION, 3)
-    book.check_reads(log)
-    book.read("second", PARTITION, 3)
+        history.read("first", PARTITION, 3)
+    history.take("second", PARTITION, 2.0)
+    history.read("second", PARTITION, 2)
+    history.read("second", PARTITION, 3)
+    history.check_reads(log)
+    history.read("second", PARTITION, 3)
     with pytest.raises(CheckFailed, match="to second after 3"):
-        book.check_reads(log)
+        history.check_reads(log)
 
 
 def test_a_record_that_was_hidden_is_handed_to_nobody() -> None:
-    book = ReadBook("group")
-    book.take("first", PARTITION, 1.0)
-    book.read("first", PARTITION, 1)
+    history = ReadHistory("group")
+    history.take("first", PARTITION, 1.0)
+    history.read("first", PARTITION, 1)
     with pytest.raises(CheckFailed, match="and is not there"):
-        book.check_reads(log_of(b"one", b"two", hidden=(b"two",)))
+        history.check_reads(log_of(b"one", b"two", hidden=(b"two",)))
 
 
 def test_two_members_may_have_a_partition_only_while_one_of_them_does_not_know_that_it_is_out() -> None:
-    book = ReadBook("group")
-    book.take("first", PARTITION, 1.0)
-    book.take("second", PARTITION, 2.0)
-    book.commit("second", 3.0)
+    history = ReadHistory("group")
+    history.take("first", PARTITION, 1.0)
+    history.take("second", PARTITION, 2.0)
+    history.commit("second", 3.0)
     with pytest.raises(CheckFailed, match="from first to second"):
-        book.commit("first", 3.0)
-    book.lose("first", [PARTITION])
-    book.is_strict = True
+        history.commit("first", 3.0)
+    history.lose("first", [PARTITION])
+    history.is_strict = True
     with pytest.raises(CheckFailed, match="while"):
-        book.take("third", PARTITION, 4.0)
+        history.take("third", PARTITION, 4.0)
 
 
 def test_each_record_is_processed_once_and_in_order() -> None:

@@ -18,8 +18,9 @@ from levada.groups.rebalance import Rebalance
 from levada.groups.records import ConsumerGroupCurrentMemberAssignmentKey, GroupMetadataKey, OffsetCommitKey
 from levada.model.errors import ErrorCode
 from levada.sim.checkers import CheckFailed
-from levada.sim.group_checkers import Generations, OffsetBook, Ownership
-from levada.sim.group_storm import run_group_storm
+from levada.sim.checkers.group_history import Generations, OffsetHistory, PartitionOwners
+from levada.sim.frame import run_scenario
+from levada.sim.scenarios.group_storm import GroupStorm
 
 SEEDS = range(9)
 BLOCK = 3
@@ -30,9 +31,9 @@ PARTITION = ("topic", 0)
 def test_groups_survive_crashes_and_leave_the_same_trace_in_another_process(first: int) -> None:
     digests = {}
     for seed in range(first, first + BLOCK):
-        outcome, _ = run_group_storm(seed)
-        assert outcome.crashes >= 1
-        assert outcome.commits > 50
+        outcome, _ = run_scenario(GroupStorm, seed)
+        assert outcome.counts["crashes"] >= 1
+        assert outcome.counts["commits"] > 50
         digests[str(seed)] = outcome.digest
     command = [sys.executable, "-m", "levada.sim", "--scenario", "groups", "--json"]
     command += ["--first", str(first), "--count", str(BLOCK)]
@@ -48,25 +49,25 @@ def test_groups_that_go_back_and_forth_between_the_protocols_come_to_rest(seed: 
 
     In one they had no leader to look for new topics, in one a member was fenced by a timer of the time before.
     """
-    run_group_storm(seed)
+    run_scenario(GroupStorm, seed)
 
 
 def test_a_member_that_takes_the_place_of_a_static_one_may_commit_with_an_old_epoch_of_its_own() -> None:
     """As in Kafka, where the partitions of a static member that has left for a while count from epoch 0 on."""
-    run_group_storm(525)
+    run_scenario(GroupStorm, 525)
 
 
 @pytest.mark.parametrize("seed", [31, 71])
 def test_groups_come_to_rest_when_their_broker_could_not_write_for_a_while(seed: int) -> None:
     """In one it could not write index entries that no reader needs; in one it had not started yet."""
-    run_group_storm(seed)
+    run_scenario(GroupStorm, seed)
 
 
 def complaint(seeds: range = range(10)) -> str:
     """What the first seed that fails is failed for."""
     for seed in seeds:
         try:
-            run_group_storm(seed)
+            run_scenario(GroupStorm, seed)
         except CheckFailed as failure:
             return str(failure)
     return "nothing"
@@ -148,48 +149,48 @@ def test_a_join_that_is_never_answered_is_caught(monkeypatch: pytest.MonkeyPatch
 
 
 def test_what_is_read_is_the_last_commit_or_one_that_was_under_way() -> None:
-    book = OffsetBook()
-    book.check_read(PARTITION, "", -1, 0.5, 0.6)
-    first = book.send(PARTITION, "first", 10, 1.0)
+    history = OffsetHistory()
+    history.check_read(PARTITION, "", -1, 0.5, 0.6)
+    first = history.send(PARTITION, "first", 10, 1.0)
     # Nobody knows yet whether it has happened.
-    book.check_read(PARTITION, "", -1, 1.1, 1.2)
-    book.acknowledge(first, 2.0)
-    book.check_read(PARTITION, "first", 10, 2.1, 2.2)
+    history.check_read(PARTITION, "", -1, 1.1, 1.2)
+    history.acknowledge(first, 2.0)
+    history.check_read(PARTITION, "first", 10, 2.1, 2.2)
     with pytest.raises(CheckFailed, match="and not at 10 'first'"):
-        book.check_read(PARTITION, "", -1, 2.1, 2.2)
-    refused = book.send(PARTITION, "refused", 5, 3.0)
-    book.refuse(refused, 3.1)
+        history.check_read(PARTITION, "", -1, 2.1, 2.2)
+    refused = history.send(PARTITION, "refused", 5, 3.0)
+    history.refuse(refused, 3.1)
     with pytest.raises(CheckFailed, match="which was refused"):
-        book.check_read(PARTITION, "refused", 5, 3.2, 3.3)
-    with pytest.raises(CheckFailed, match="which nobody committed"):
-        book.check_read(PARTITION, "strange", 5, 3.2, 3.3)
+        history.check_read(PARTITION, "refused", 5, 3.2, 3.3)
+    with pytest.raises(CheckFailed, match="which no member committed"):
+        history.check_read(PARTITION, "strange", 5, 3.2, 3.3)
 
 
 def test_a_commit_without_an_answer_may_come_late_but_not_after_a_crash() -> None:
-    book = OffsetBook()
-    book.send(PARTITION, "lost", 10, 1.0)
-    second = book.send(PARTITION, "second", 11, 2.0)
-    book.acknowledge(second, 2.1)
-    book.check_read(PARTITION, "lost", 10, 3.0, 3.1)
-    book.crash(4.0)
-    third = book.send(PARTITION, "third", 12, 5.0)
-    book.acknowledge(third, 5.1)
+    history = OffsetHistory()
+    history.send(PARTITION, "lost", 10, 1.0)
+    second = history.send(PARTITION, "second", 11, 2.0)
+    history.acknowledge(second, 2.1)
+    history.check_read(PARTITION, "lost", 10, 3.0, 3.1)
+    history.crash(4.0)
+    third = history.send(PARTITION, "third", 12, 5.0)
+    history.acknowledge(third, 5.1)
     with pytest.raises(CheckFailed, match="and not at 12 'third'"):
-        book.check_read(PARTITION, "lost", 10, 6.0, 6.1)
+        history.check_read(PARTITION, "lost", 10, 6.0, 6.1)
 
 
 def test_a_commit_that_was_read_does_not_come_again() -> None:
-    book = OffsetBook()
-    book.send(PARTITION, "lost", 10, 1.0)
-    book.check_read(PARTITION, "lost", 10, 2.0, 2.1)
-    second = book.send(PARTITION, "second", 11, 3.0)
-    book.acknowledge(second, 3.1)
+    history = OffsetHistory()
+    history.send(PARTITION, "lost", 10, 1.0)
+    history.check_read(PARTITION, "lost", 10, 2.0, 2.1)
+    second = history.send(PARTITION, "second", 11, 3.0)
+    history.acknowledge(second, 3.1)
     with pytest.raises(CheckFailed, match="and not at 11 'second'"):
-        book.check_read(PARTITION, "lost", 10, 4.0, 4.1)
+        history.check_read(PARTITION, "lost", 10, 4.0, 4.1)
 
 
 def test_who_has_lost_a_partition_to_another_must_be_out() -> None:
-    ownership = Ownership()
+    ownership = PartitionOwners()
     ownership.take("old", PARTITION, 1.0, 1.1)
     ownership.confirm("old", 1.2, "a heartbeat")
     ownership.take("new", PARTITION, 2.0, 2.1)
@@ -203,7 +204,7 @@ def test_who_has_lost_a_partition_to_another_must_be_out() -> None:
 
 
 def test_giving_up_too_late_does_not_help() -> None:
-    ownership = Ownership()
+    ownership = PartitionOwners()
     ownership.take("old", PARTITION, 1.0, 1.1)
     ownership.take("new", PARTITION, 2.0, 2.1)
     ownership.give_up("old", PARTITION)
@@ -212,7 +213,7 @@ def test_giving_up_too_late_does_not_help() -> None:
 
 
 def test_of_two_who_asked_for_a_partition_at_the_same_time_one_may_have_it() -> None:
-    ownership = Ownership()
+    ownership = PartitionOwners()
     ownership.take("first", PARTITION, 1.0, 1.2)
     ownership.take("second", PARTITION, 1.1, 1.3)
     ownership.confirm("first", 1.4, "a heartbeat")

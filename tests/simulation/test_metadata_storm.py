@@ -17,9 +17,10 @@ from levada.model.errors import ErrorCode, KafkaError
 from levada.node import opening
 from levada.node.directories import Found
 from levada.sim.checkers import CheckFailed
-from levada.sim.loop import RunFailed
-from levada.sim.metadata_storm import run_metadata_storm
-from levada.sim.topic_ledger import Served, TopicLedger, configure, create, delete, grow
+from levada.sim.checkers.topic_history import ServedTopic, TopicHistory, configure, create, delete, grow
+from levada.sim.frame import run_scenario
+from levada.sim.scenarios.metadata_storm import MetadataStorm
+from levada.sim.world.loop import RunFailed
 
 SEEDS = range(10)
 BLOCK = 5
@@ -29,9 +30,9 @@ BLOCK = 5
 def test_topics_survive_crashes_whole_and_leave_the_same_trace_in_another_process(first: int) -> None:
     digests = {}
     for seed in range(first, first + BLOCK):
-        outcome, _ = run_metadata_storm(seed)
-        assert outcome.crashes >= 5
-        assert outcome.changes > 20
+        outcome, _ = run_scenario(MetadataStorm, seed)
+        assert outcome.counts["crashes"] >= 5
+        assert outcome.counts["changes"] > 20
         digests[str(seed)] = outcome.digest
     command = [sys.executable, "-m", "levada.sim", "--scenario", "metadata-storm", "--json"]
     command += ["--first", str(first), "--count", str(BLOCK)]
@@ -45,7 +46,7 @@ def is_caught(seeds: range = range(30)) -> bool:
     """Whether some seed fails: a checker objects, or the broker refuses to start on what it finds."""
     for seed in seeds:
         try:
-            run_metadata_storm(seed)
+            run_scenario(MetadataStorm, seed)
         except CheckFailed:
             return True
         except RunFailed as failure:
@@ -101,65 +102,65 @@ def test_a_broker_that_serves_the_directories_of_deleted_topics_is_caught(monkey
 ANY_ID = b"a" * 16
 
 
-def told(*steps: tuple[Any, int | None]) -> TopicLedger:
-    ledger = TopicLedger("first")
+def told(*steps: tuple[Any, int | None]) -> TopicHistory:
+    history = TopicHistory("first")
     for operation, code in steps:
-        ledger.learn(operation, code, ANY_ID if code == ErrorCode.NONE else None)
-    return ledger
+        history.learn(operation, code, ANY_ID if code == ErrorCode.NONE else None)
+    return history
 
 
 CREATED = (create(1, 2, {"k": "v"}), ErrorCode.NONE)
 
 
 @pytest.mark.parametrize(
-    ("ledger", "served"),
+    ("history", "served"),
     [
         (told(), None),
-        (told(CREATED), Served(ANY_ID, 2, (("k", "v"),))),
+        (told(CREATED), ServedTopic(ANY_ID, 2, (("k", "v"),))),
         (told((CREATED[0], None)), None),
-        (told((CREATED[0], None)), Served(b"b" * 16, 2, (("k", "v"),))),
+        (told((CREATED[0], None)), ServedTopic(b"b" * 16, 2, (("k", "v"),))),
         (told((CREATED[0], ErrorCode.NOT_CONTROLLER)), None),
         (told((CREATED[0], ErrorCode.KAFKA_STORAGE_ERROR)), None),
         (told(CREATED, (delete, None)), None),
-        (told(CREATED, (delete, None)), Served(ANY_ID, 2, (("k", "v"),))),
-        (told(CREATED, (grow(4), ErrorCode.NONE), (configure("k", None), ErrorCode.NONE)), Served(ANY_ID, 4, ())),
-        (told(CREATED, (grow(2), ErrorCode.INVALID_PARTITIONS)), Served(ANY_ID, 2, (("k", "v"),))),
+        (told(CREATED, (delete, None)), ServedTopic(ANY_ID, 2, (("k", "v"),))),
+        (told(CREATED, (grow(4), ErrorCode.NONE), (configure("k", None), ErrorCode.NONE)), ServedTopic(ANY_ID, 4, ())),
+        (told(CREATED, (grow(2), ErrorCode.INVALID_PARTITIONS)), ServedTopic(ANY_ID, 2, (("k", "v"),))),
     ],
 )
-def test_the_ledger_allows_what_may_have_happened(ledger: TopicLedger, served: Served | None) -> None:
-    ledger.settle(served)
+def test_the_history_allows_what_may_have_happened(history: TopicHistory, served: ServedTopic | None) -> None:
+    history.settle(served)
 
 
 @pytest.mark.parametrize(
-    ("ledger", "served"),
+    ("history", "served"),
     [
-        (told(), Served(ANY_ID, 1, ())),
+        (told(), ServedTopic(ANY_ID, 1, ())),
         (told(CREATED), None),
-        (told(CREATED), Served(ANY_ID, 1, (("k", "v"),))),
-        (told(CREATED), Served(ANY_ID, 2, ())),
-        (told(CREATED), Served(b"b" * 16, 2, (("k", "v"),))),
-        (told(CREATED, (delete, ErrorCode.NONE)), Served(ANY_ID, 2, (("k", "v"),))),
-        (told(CREATED, (grow(4), None)), Served(ANY_ID, 3, (("k", "v"),))),
-        (told((CREATED[0], ErrorCode.KAFKA_STORAGE_ERROR)), Served(ANY_ID, 2, (("k", "v"),))),
+        (told(CREATED), ServedTopic(ANY_ID, 1, (("k", "v"),))),
+        (told(CREATED), ServedTopic(ANY_ID, 2, ())),
+        (told(CREATED), ServedTopic(b"b" * 16, 2, (("k", "v"),))),
+        (told(CREATED, (delete, ErrorCode.NONE)), ServedTopic(ANY_ID, 2, (("k", "v"),))),
+        (told(CREATED, (grow(4), None)), ServedTopic(ANY_ID, 3, (("k", "v"),))),
+        (told((CREATED[0], ErrorCode.KAFKA_STORAGE_ERROR)), ServedTopic(ANY_ID, 2, (("k", "v"),))),
     ],
 )
-def test_the_ledger_knows_what_cannot_have_happened(ledger: TopicLedger, served: Served | None) -> None:
+def test_the_history_knows_what_cannot_have_happened(history: TopicHistory, served: ServedTopic | None) -> None:
     with pytest.raises(CheckFailed):
-        ledger.settle(served)
+        history.settle(served)
 
 
-def test_the_ledger_knows_a_wrong_answer_and_a_strange_record() -> None:
+def test_the_history_knows_a_wrong_answer_and_a_strange_record() -> None:
     with pytest.raises(CheckFailed, match="told TOPIC_ALREADY_EXISTS"):
         told((CREATED[0], ErrorCode.TOPIC_ALREADY_EXISTS))
-    ledger = told(CREATED)
-    ledger.send(0, b"sent", is_acknowledged=False)
-    ledger.send(0, b"kept", is_acknowledged=False)
-    ledger.send(0, b"kept", is_acknowledged=True)
-    ledger.check_records(0, [b"kept"])
-    ledger.check_records(0, [b"sent", b"kept"])
+    history = told(CREATED)
+    history.send(0, b"sent", is_acknowledged=False)
+    history.send(0, b"kept", is_acknowledged=False)
+    history.send(0, b"kept", is_acknowledged=True)
+    history.check_records(0, [b"kept"])
+    history.check_records(0, [b"sent", b"kept"])
     with pytest.raises(CheckFailed, match="was not sent to this topic"):
-        ledger.check_records(0, [b"kept", b"strange"])
+        history.check_records(0, [b"kept", b"strange"])
     with pytest.raises(CheckFailed, match="was acknowledged"):
-        ledger.check_records(0, [b"sent"])
+        history.check_records(0, [b"sent"])
     with pytest.raises(CheckFailed, match="was not sent to this topic"):
-        ledger.check_records(1, [b"kept"])
+        history.check_records(1, [b"kept"])

@@ -11,8 +11,8 @@ import pytest
 
 from levada.model.errors import ErrorCode
 from levada.sim import Simulation
-from levada.sim.clients import create_topic
-from levada.sim.faults import DiskFaults
+from levada.sim.requests.topics import create_topic
+from levada.sim.world.disk_faults import DiskFaults
 from levada.world.disk import AsyncDisk
 from tests.logs import check_indexes
 from tests.simulation.moving_log import (

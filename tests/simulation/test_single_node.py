@@ -16,7 +16,8 @@ from levada.protocol.messages.allocate_producer_ids import AllocateProducerIdsRe
 from levada.records import BatchView
 from levada.records.errors import CorruptBatch
 from levada.sim.checkers import CheckFailed, PartitionHistory
-from levada.sim.single_node import run_single_node
+from levada.sim.frame import run_scenario
+from levada.sim.scenarios.single_node import SingleNode
 from levada.storage import recovery
 from levada.storage.log import Log
 from levada.storage.producers import Producers
@@ -30,8 +31,8 @@ BLOCK = 10
 def test_every_seed_keeps_the_promises_and_leaves_the_same_trace_in_another_process(first: int) -> None:
     digests = {}
     for seed in range(first, first + BLOCK):
-        outcome, _ = run_single_node(seed)
-        assert outcome.crashes == 4
+        outcome, _ = run_scenario(SingleNode, seed)
+        assert outcome.counts["crashes"] == 4
         digests[str(seed)] = outcome.digest
     command = [sys.executable, "-m", "levada.sim", "--first", str(first), "--count", str(BLOCK), "--json"]
     environment = {**os.environ, "PYTHONHASHSEED": str(first + 1)}
@@ -41,7 +42,7 @@ def test_every_seed_keeps_the_promises_and_leaves_the_same_trace_in_another_proc
 
 
 def test_other_seeds_do_other_things() -> None:
-    assert run_single_node(0)[0].digest != run_single_node(1)[0].digest
+    assert run_scenario(SingleNode, 0)[0].digest != run_scenario(SingleNode, 1)[0].digest
 
 
 def is_caught(seeds: range = range(12)) -> bool:
@@ -51,7 +52,7 @@ def is_caught(seeds: range = range(12)) -> bool:
     """
     for seed in seeds:
         try:
-            run_single_node(seed)
+            run_scenario(SingleNode, seed)
         except (CheckFailed, CorruptBatch):
             return True
     return False

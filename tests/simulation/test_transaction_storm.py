@@ -18,11 +18,19 @@ from levada.broker.transaction_coordinator import TransactionCoordinator
 from levada.coordination.decision import EndOfTransaction, Record
 from levada.coordination.shard import Shard
 from levada.model.errors import ErrorCode
-from levada.sim import pages, transaction_storm
+from levada.sim.actors.transactional_producer import TOPIC
 from levada.sim.checkers import CheckFailed
-from levada.sim.transaction_checkers import Books, Fate, PartitionView, check_offset, check_whole
-from levada.sim.transaction_producers import TOPIC
-from levada.sim.transaction_storm import run_transaction_storm
+from levada.sim.checkers.transaction_history import (
+    CommittedView,
+    TransactionFate,
+    TransactionHistory,
+    check_offset,
+    check_whole,
+)
+from levada.sim.frame import run_scenario
+from levada.sim.frame.faults import BROKER
+from levada.sim.scenarios.transaction_storm import TransactionStorm
+from levada.sim.world import pages
 from levada.storage.log import Log
 from levada.storage.marker_sets import MarkerSet
 from levada.transactions import MARKERS, MarkerWork, TransactionMachine, TransactionState
@@ -36,10 +44,10 @@ BLOCK = 2
 def test_transactions_survive_crashes_and_leave_the_same_trace_in_another_process(first: int) -> None:
     digests = {}
     for seed in range(first, first + BLOCK):
-        outcome, _ = run_transaction_storm(seed)
-        assert outcome.crashes >= 1
-        assert outcome.commits > 20
-        assert outcome.aborts > 10
+        outcome, _ = run_scenario(TransactionStorm, seed)
+        assert outcome.counts["crashes"] >= 1
+        assert outcome.counts["commits"] > 20
+        assert outcome.counts["aborts"] > 10
         digests[str(seed)] = outcome.digest
     command = [sys.executable, "-m", "levada.sim", "--scenario", "transactions", "--json"]
     command += ["--first", str(first), "--count", str(BLOCK)]
@@ -53,7 +61,7 @@ def complaint(seeds: range = range(10)) -> str:
     """What the first seed that fails is failed for."""
     for seed in seeds:
         try:
-            run_transaction_storm(seed)
+            run_scenario(TransactionStorm, seed)
         except CheckFailed as failure:
             return str(failure)
     return "nothing"
@@ -100,7 +108,7 @@ def test_decisions_that_a_new_coordinator_does_not_finish_are_caught(monkeypatch
 
     monkeypatch.setattr(TransactionMachine, "on_loaded", idle)
     text = complaint(range(1, 10))
-    assert "Prepare" in text or "cannot end their transactions" in text
+    assert "Prepare" in text or "do not come to an end" in text
 
 
 def test_a_group_commit_in_two_batches_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,16 +157,16 @@ def tear_often_and_finish_late(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def init(self: Any, simulation: Any) -> None:
         make(self, simulation)
-        self._flush_messages = 1
+        self.flush_messages = 1
 
     def cut_power(self: Any, transactions: int) -> None:
-        if self._is_stormy and transactions > 1 and self._chance.random() < 0.5:
-            operations = self._chance.randrange(4, 20)
-            self._simulation.crash_at(transaction_storm.BROKER, disk_operations=operations, power_loss=True)
+        if self.is_blowing and transactions > 1 and self.chance.random() < 0.5:
+            operations = self.chance.randrange(4, 20)
+            self.simulation.crash_at(BROKER, disk_operations=operations, power_loss=True)
 
-    make = transaction_storm._Scenario.__init__
-    monkeypatch.setattr(transaction_storm._Scenario, "__init__", init)
-    monkeypatch.setattr(transaction_storm._Scenario, "_before_decision", cut_power)
+    make = TransactionStorm.__init__
+    monkeypatch.setattr(TransactionStorm, "__init__", init)
+    monkeypatch.setattr(TransactionStorm, "_before_decision", cut_power)
     monkeypatch.setattr(TransactionMachine, "on_loaded", loaded)
     monkeypatch.setattr(MarkerSender, "send", late)
     monkeypatch.setattr(pages, "tear", lambda unsynced, chance: unsynced[: chance.randint(0, len(unsynced))])
@@ -171,7 +179,7 @@ TORN_SEEDS = (16, 36)
 def test_readers_see_nothing_of_a_group_whose_markers_are_torn(monkeypatch: pytest.MonkeyPatch) -> None:
     tear_often_and_finish_late(monkeypatch)
     for seed in TORN_SEEDS:
-        run_transaction_storm(seed)
+        run_scenario(TransactionStorm, seed)
 
 
 def test_markers_that_count_though_their_write_is_torn_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,35 +218,35 @@ def test_transactions_that_never_time_out_are_caught(monkeypatch: pytest.MonkeyP
 # The checkers themselves
 
 
-def shown(view: PartitionView, attempt: Any, count: int = 1) -> None:
+def shown(view: CommittedView, attempt: Any, count: int = 1) -> None:
     offsets, values = attempt.offsets[view.partition], attempt.values[view.partition]
     for offset, value in list(zip(offsets, values))[:count]:
         view.show(offset, value)
 
 
-def written(books: Books, *offsets: int, partition: int = 0) -> Any:
-    attempt = books.begin("somebody", "id")
+def written(history: TransactionHistory, *offsets: int, partition: int = 0) -> Any:
+    attempt = history.begin("owner", "id")
     for offset in offsets:
-        books.write(attempt, partition, 0)
+        history.write(attempt, partition, 0)
         attempt.offsets.setdefault(partition, []).append(offset)
     return attempt
 
 
 def test_what_nobody_asked_to_commit_must_not_be_visible() -> None:
-    books = Books()
-    with pytest.raises(CheckFailed, match="nobody asked for its commit"):
-        shown(PartitionView(books, 0), written(books, 0))
-    asked = written(books, 1)
+    history = TransactionHistory()
+    with pytest.raises(CheckFailed, match="its commit was not asked for"):
+        shown(CommittedView(history, 0), written(history, 0))
+    asked = written(history, 1)
     asked.ask()
-    shown(PartitionView(books, 0), asked)
-    with pytest.raises(CheckFailed, match="somebody has seen it"):
+    shown(CommittedView(history, 0), asked)
+    with pytest.raises(CheckFailed, match="a reader has seen it"):
         asked.abort()
 
 
 def test_a_transaction_may_be_in_part_behind_one_that_is_open_but_not_before_it() -> None:
-    books = Books()
-    view = PartitionView(books, 0)
-    attempt = written(books, 0, 3)
+    history = TransactionHistory()
+    view = CommittedView(history, 0)
+    attempt = written(history, 0, 3)
     attempt.ask()
     shown(view, attempt)
     view.last_stable_offset = 2
@@ -249,9 +257,9 @@ def test_a_transaction_may_be_in_part_behind_one_that_is_open_but_not_before_it(
 
 
 def test_a_member_of_a_group_that_is_still_open_is_seen() -> None:
-    books = Books()
-    view = PartitionView(books, 0)
-    mates = [written(books, 0), written(books, 2)]
+    history = TransactionHistory()
+    view = CommittedView(history, 0)
+    mates = [written(history, 0), written(history, 2)]
     for mate in mates:
         mate.mates = mates
         mate.ask()
@@ -265,9 +273,9 @@ def test_a_member_of_a_group_that_is_still_open_is_seen() -> None:
 
 
 def test_what_was_read_once_is_read_again() -> None:
-    books = Books()
-    view = PartitionView(books, 0)
-    first, second = written(books, 0), written(books, 2)
+    history = TransactionHistory()
+    view = CommittedView(history, 0)
+    first, second = written(history, 0), written(history, 2)
     for attempt in (first, second):
         attempt.ask()
         shown(view, attempt)
@@ -279,52 +287,52 @@ def test_what_was_read_once_is_read_again() -> None:
 
 
 def test_a_transaction_is_in_all_its_partitions_or_in_none() -> None:
-    books = Books()
-    views = [PartitionView(books, 0), PartitionView(books, 1)]
-    attempt = written(books, 0)
-    books.write(attempt, 1, 0)
+    history = TransactionHistory()
+    views = [CommittedView(history, 0), CommittedView(history, 1)]
+    attempt = written(history, 0)
+    history.write(attempt, 1, 0)
     attempt.offsets[1] = [7]
     attempt.ask()
-    check_whole(books, views, {})
-    assert attempt.fate is Fate.ABORTED
-    attempt.fate = Fate.ASKED
+    check_whole(history, views, {})
+    assert attempt.fate is TransactionFate.ABORTED
+    attempt.fate = TransactionFate.ASKED
     shown(views[0], attempt)
     with pytest.raises(CheckFailed, match="is visible in partitions"):
-        check_whole(books, views, {})
+        check_whole(history, views, {})
     shown(views[1], attempt)
-    check_whole(books, views, {"id": ""})
+    check_whole(history, views, {"id": ""})
 
 
 def test_a_stable_offset_is_not_older_than_the_last_commit() -> None:
-    books = Books()
-    first, second = written(books, 0), written(books, 1)
+    history = TransactionHistory()
+    first, second = written(history, 0), written(history, 1)
     for attempt in (first, second):
         attempt.has_offsets = True
         attempt.ask()
     first.commit(1.0)
-    check_offset(books, "id", first.name, 2.0, is_stable=True)
+    check_offset(history, "id", first.name, 2.0, is_stable=True)
     second.commit(3.0)
-    check_offset(books, "id", first.name, 2.5, is_stable=True)
-    check_offset(books, "id", first.name, 4.0, is_stable=False)
+    check_offset(history, "id", first.name, 2.5, is_stable=True)
+    check_offset(history, "id", first.name, 4.0, is_stable=False)
     with pytest.raises(CheckFailed, match="was committed, and"):
-        check_offset(books, "id", first.name, 4.0, is_stable=True)
-    pending = written(books, 2)
+        check_offset(history, "id", first.name, 4.0, is_stable=True)
+    pending = written(history, 2)
     pending.has_offsets = True
-    with pytest.raises(CheckFailed, match="nobody asked for its commit"):
-        check_offset(books, "id", pending.name, 5.0, is_stable=False)
+    with pytest.raises(CheckFailed, match="its commit was not asked for"):
+        check_offset(history, "id", pending.name, 5.0, is_stable=False)
 
 
 def test_who_is_fenced_must_have_a_successor_or_be_late() -> None:
-    books = Books()
-    mine = books.claim("one", "id", 1.0)
+    history = TransactionHistory()
+    mine = history.claim("one", "id", 1.0)
     mine.answered_s, mine.is_granted = 1.1, True
     with pytest.raises(CheckFailed, match="as if its id were another's"):
-        books.check_fenced(mine, 2.0, 4.0, 3.0, "a record")
-    books.check_fenced(mine, 2.0, 4.0, 6.0, "a record")
-    books.check_heard(mine, 3.0, "a record")
-    other = books.claim("two", "id", 4.0)
-    books.check_fenced(mine, None, 4.0, 4.5, "a record")
+        history.check_fenced(mine, 2.0, 4.0, 3.0, "a record")
+    history.check_fenced(mine, 2.0, 4.0, 6.0, "a record")
+    history.check_heard(mine, 3.0, "a record")
+    other = history.claim("two", "id", 4.0)
+    history.check_fenced(mine, None, 4.0, 4.5, "a record")
     other.answered_s, other.is_granted = 5.0, True
-    books.check_heard(mine, 4.9, "a record")
+    history.check_heard(mine, 4.9, "a record")
     with pytest.raises(CheckFailed, match="although two has its id"):
-        books.check_heard(mine, 5.1, "a record")
+        history.check_heard(mine, 5.1, "a record")

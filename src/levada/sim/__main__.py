@@ -6,22 +6,9 @@ import logging
 import secrets
 import sys
 import traceback
-from collections.abc import Callable
-from typing import Any
 
-from levada.sim.client_storm import run_client_storm
-from levada.sim.group_storm import run_group_storm
-from levada.sim.metadata_storm import run_metadata_storm
-from levada.sim.single_node import run_single_node
-from levada.sim.transaction_storm import run_transaction_storm
-
-SCENARIOS: dict[str, Callable[..., tuple[Any, list[str]]]] = {
-    "single-node": run_single_node,
-    "metadata-storm": run_metadata_storm,
-    "groups": run_group_storm,
-    "transactions": run_transaction_storm,
-    "clients": run_client_storm,
-}
+from levada.sim.frame import run_scenario
+from levada.sim.scenarios import SCENARIOS
 
 
 def main() -> int:
@@ -42,7 +29,7 @@ def main() -> int:
     digests: dict[int, str] = {}
     for seed in seeds:
         try:
-            outcome, lines = SCENARIOS[arguments.scenario](seed, recording=arguments.verbose)
+            outcome, lines = run_scenario(SCENARIOS[arguments.scenario], seed, recording=arguments.verbose)
         except BaseException:
             traceback.print_exc()
             again = f"python -m levada.sim --scenario {arguments.scenario} --seed {seed} --verbose"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextvars import Context
 
 from levada.sim import Simulation
-from levada.sim.links import LATENCY_US
+from levada.sim.world.links import LATENCY_US
 from levada.testing.cluster import APP, BROKER, Cluster
 from levada.testing.faults import KINDS, Faults, Kind
 

@@ -10,8 +10,8 @@ from typing import TypeVarTuple
 import pytest
 
 from levada.broker.delayed import PRUNE_ABOVE, TICK_MS, DelayedOperation, DelayedOperations
-from levada.sim.loop import SimLoop
-from levada.sim.tasks import SimTimerHandle
+from levada.sim.world.loop import SimLoop
+from levada.sim.world.tasks import SimTimerHandle
 from tests.unit.world.loops import LOOPS, run_on
 
 MANY = 100_000

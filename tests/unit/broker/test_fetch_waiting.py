@@ -13,7 +13,7 @@ from levada.broker.partition import Partition
 from levada.model.errors import ErrorCode
 from levada.protocol.messages.fetch import FetchResponse
 from levada.records import build_batch
-from levada.sim.loop import SimLoop
+from levada.sim.world.loop import SimLoop
 from levada.storage.log import Log
 from tests.logs import T0, append, end_transaction
 from tests.unit.broker.fetching import NAMES_ONLY, Client, Seen, Server, indexes, partitions_of, seen, size_of

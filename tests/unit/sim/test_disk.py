@@ -8,8 +8,8 @@ from collections import Counter
 import pytest
 
 from levada.sim import Simulation
-from levada.sim.disk import SimDisk
-from levada.sim.pages import LEAST_STALE_BYTES, tear
+from levada.sim.world.disk import SimDisk
+from levada.sim.world.pages import LEAST_STALE_BYTES, tear
 from levada.world.disk import File, SyncFailed
 from levada.world.world import World
 

@@ -10,9 +10,9 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 import pytest
 
 from levada.sim import SimDeadlock, SimLivelock, SimTimeout, SimUnhandled
-from levada.sim import loop as loop_module
-from levada.sim.closed_doors import LeakAroundDoors
-from levada.sim.loop import NANOSECONDS, SimLoop
+from levada.sim.world import loop as loop_module
+from levada.sim.world.closed_doors import LeakAroundDoors
+from levada.sim.world.loop import NANOSECONDS, SimLoop
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import itertools
 
-from levada.sim.trace import Trace
+from levada.sim.world.trace import Trace
 
 
 def digest_of(*events: tuple[int, str, bytes]) -> str:

@@ -10,8 +10,8 @@ from typing import cast
 import pytest
 
 from levada.sim import HostCrashed, HostDied, SimDeadlock, Simulation, SimUnhandled
-from levada.sim.disk import EPOCH_MS
-from levada.sim.world import SimWorkers
+from levada.sim.world.disk import EPOCH_MS
+from levada.sim.world.simulation import SimWorkers
 from levada.world.workers import WorkerError
 from levada.world.world import World
 from tests.unit.echo import EchoClient, EchoServer
@@ -304,7 +304,7 @@ class Cycle:
 
 
 def test_what_earlier_runs_have_left_in_cycles_is_gone_once_it_is_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("levada.sim.world.MANY_OBJECTS", 100)
+    monkeypatch.setattr("levada.sim.world.simulation.MANY_OBJECTS", 100)
 
     async def leave(held: list[Cycle]) -> None:
         held += [Cycle() for _ in range(200)]

@@ -1,0 +1,5 @@
+"""What every checker raises."""
+
+
+class CheckFailed(AssertionError):
+    """A promise was broken."""

@@ -1,0 +1,1 @@
+"""Raw requests to a broker, for actors and for checkers."""

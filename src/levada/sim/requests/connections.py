@@ -1,0 +1,57 @@
+"""Two ways to ask a broker: until there is an answer, and once."""
+
+import asyncio
+from typing import Any
+
+from levada.net.channel import Channel, ChannelClosed
+from levada.world.world import World
+
+RETRY_SECONDS = 0.05
+CALL_SECONDS = 2.0
+
+
+class Caller:
+    """Asks once: a caller without an answer does not know whether the broker carried out what it asked for."""
+
+    def __init__(self, world: World, host: str, port: int) -> None:
+        self._world = world
+        self._host = host
+        self._port = port
+        self._channel: Channel | None = None
+
+    async def ask(self, request: Any, version: int, seconds: float = CALL_SECONDS) -> Any:
+        """The answer, or None; waits for the broker to be there."""
+        while self._channel is None:
+            try:
+                connecting = Channel.connect(self._world.net, self._host, self._port)
+                self._channel = await asyncio.wait_for(connecting, CALL_SECONDS)
+            except (OSError, TimeoutError):
+                await asyncio.sleep(RETRY_SECONDS)
+        try:
+            return await asyncio.wait_for(self._channel.call(request, version), seconds)
+        except (OSError, ChannelClosed, TimeoutError):
+            self.close()
+            return None
+
+    def close(self) -> None:
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+
+
+class Connector:
+    """Asks until there is an answer."""
+
+    def __init__(self, world: World, host: str, port: int) -> None:
+        self._caller = Caller(world, host, port)
+
+    async def call(self, request: object, version: int) -> Any:
+        """What had no answer may have been carried out."""
+        while True:
+            reply = await self._caller.ask(request, version)
+            if reply is not None:
+                return reply
+            await asyncio.sleep(RETRY_SECONDS)
+
+    def close(self) -> None:
+        self._caller.close()

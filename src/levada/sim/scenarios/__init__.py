@@ -1,0 +1,18 @@
+"""All scenarios by their names."""
+
+from typing import Final
+
+from levada.sim.frame.scenario import Scenario
+from levada.sim.scenarios.client_storm import ClientStorm
+from levada.sim.scenarios.group_storm import GroupStorm
+from levada.sim.scenarios.metadata_storm import MetadataStorm
+from levada.sim.scenarios.single_node import SingleNode
+from levada.sim.scenarios.transaction_storm import TransactionStorm
+
+SCENARIOS: Final[dict[str, type[Scenario]]] = {
+    "single-node": SingleNode,
+    "metadata-storm": MetadataStorm,
+    "groups": GroupStorm,
+    "transactions": TransactionStorm,
+    "clients": ClientStorm,
+}
