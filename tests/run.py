@@ -6,6 +6,7 @@ quick ones, then the longest, so that the cores have work until the end.
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -49,7 +50,7 @@ PARTS = (
     Part("simulation", 220, 10),
     Part("property", 170, 7),
     Part("tools", 115, 5),
-    Part("testing", 100, 4),
+    Part("testing", 100, 6),
     Part(LINT, 90, 6),
     Part("unit", 90, 6),
     Part("oracle", 40, 2),
@@ -65,6 +66,8 @@ _printing = threading.Lock()
 
 
 def main() -> int:
+    # A shell ignores SIGINT in what it starts in the background, and every process of a test would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     known = {part.name for part in PARTS}
     folders = {path.name for path in ROOT.iterdir() if path.is_dir() and not path.name.startswith("__")}
     without_budget = sorted(folders - known - {*OTHER_FOLDERS})
