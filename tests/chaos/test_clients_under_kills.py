@@ -201,7 +201,6 @@ def test_nothing_acknowledged_is_lost_and_nobody_waits_for_ever(broker: BrokerPr
         assert not reading.faults
         for index, log in enumerate(logs):
             assert reading.seen[index] == {record.offset: record.value for record in log}
-    assert kills >= 3
     assert "Traceback" not in broker.log, broker.log
     unknown = sum(each.metadata is not None and each.metadata.offset < 0 for each in town.settled())
     late = sum(each.error is not None for each in town.settled())
