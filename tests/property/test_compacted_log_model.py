@@ -29,8 +29,8 @@ def run(kind: type[MovingCompactedLog], seed: int) -> MovingCompactedLog:
 @pytest.mark.parametrize("kind", [MovingCompactedLog, PowerlessCompactedLog], ids=["killed", "without power"])
 def test_a_compacted_log_equals_its_model_wherever_it_is_stopped(kind: type[MovingCompactedLog], first: int) -> None:
     machines = [run(kind, seed) for seed in range(first, first + BLOCK)]
-    assert sum(machine.passes for machine in machines) > BLOCK
-    assert sum(machine.moves for machine in machines) > BLOCK
+    assert sum(machine.passes for machine in machines) > BLOCK // 2
+    assert sum(machine.moves for machine in machines) > BLOCK // 2
 
 
 @pytest.mark.parametrize(
