@@ -80,7 +80,7 @@ class Talk:
         except TimeoutError:
             return False
         response, codes = _understood(answer, api_key, version, number)
-        if ErrorCode.UNKNOWN_SERVER_ERROR in codes and not _may_be_unknown(api_key, len(frame)):
+        if ErrorCode.UNKNOWN_SERVER_ERROR in codes and not _may_be_unknown(api_key, message):
             raise WrongAnswer(f"{ApiKey(api_key).title} v{version}: an error without a name")
         self._values.learn_from(response)
         if api_key == ApiKey.FETCH:
@@ -103,10 +103,21 @@ class Talk:
         writer.write(frame)
 
 
-def _may_be_unknown(api_key: int, size: int) -> bool:
+def _may_be_unknown(api_key: int, message: Any) -> bool:
     """Where Apache answers by that code too: a commit larger than a batch, a subscription that cannot be read."""
     is_commit = api_key in (ApiKey.OFFSET_COMMIT, ApiKey.TXN_OFFSET_COMMIT)
-    return api_key == ApiKey.JOIN_GROUP or (is_commit and size > LARGE_COMMIT)
+    return api_key == ApiKey.JOIN_GROUP or (is_commit and _bytes_to_keep(message) > LARGE_COMMIT)
+
+
+def _bytes_to_keep(commit: Any) -> int:
+    """About what its records take in the log: each names its group and its topic, though the request does so once."""
+    return sum(
+        len(commit.group_id.encode())
+        + len((topic.name or "").encode())
+        + len((offset.committed_metadata or "").encode())
+        for topic in commit.topics
+        for offset in topic.partitions
+    )
 
 
 def _understood(answer: bytes, api_key: int, version: int, correlation_id: int) -> tuple[Any, Counter[int]]:
