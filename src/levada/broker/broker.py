@@ -177,14 +177,23 @@ class Broker:
             raise UnknownTopicOrPartition("This server does not host this topic-partition.")
         return topic
 
+    def replica(self, name: str, index: int) -> Partition:
+        """The replica of this broker, whether or not it leads."""
+        topic = self.replicas.by_name(name)
+        partition = None if topic is None else topic.partitions.get(index)
+        if partition is not None:
+            return partition
+        if topic is not None and index in topic.offline:
+            raise KafkaStorageError(f"Partition {name}-{index} is offline")
+        known = self.image.topics.get(name)
+        if known is not None and 0 <= index < len(known.partitions):
+            raise NotLeaderOrFollower("This server does not have this topic-partition.")
+        raise UnknownTopicOrPartition("This server does not host this topic-partition.")
+
     def partition(self, name: str, topic_id: bytes, index: int) -> Partition:
-        """A replica that leads; whoever else is asked cannot answer for the partition."""
+        """The replica of this broker if it leads: no other can answer for the partition."""
         topic = self.topic(name, topic_id)
-        partition = topic.partitions.get(index)
-        if partition is None:
-            if index in topic.offline:
-                raise KafkaStorageError(f"Partition {topic.name}-{index} is offline")
-            raise UnknownTopicOrPartition("This server does not host this topic-partition.")
+        partition = topic.partitions.get(index) or self.replica(topic.name, index)
         if not partition.is_leader:
             raise NotLeaderOrFollower("This server is not the leader for that topic-partition.")
         return partition

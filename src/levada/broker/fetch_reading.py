@@ -18,7 +18,6 @@ from levada.metadata.image import PartitionState
 from levada.model.errors import (
     ErrorCode,
     KafkaError,
-    KafkaStorageError,
     NotLeaderOrFollower,
     OffsetOutOfRange,
     UnknownLeaderEpoch,
@@ -266,14 +265,7 @@ def find_partition(wanted: WantedPartition, broker: Broker) -> Partition:
         wanted.topic = broker.image.topic_names.get(wanted.topic_id)
         if wanted.topic is None:
             raise UnknownTopicId("This server does not host this topic ID.")
-    hosted = broker.replicas.by_name(wanted.topic)
-    partition = None if hosted is None else hosted.partitions.get(wanted.index)
-    if partition is None:
-        if hosted is not None and wanted.index in hosted.offline:
-            raise KafkaStorageError(f"Partition {hosted.name}-{wanted.index} is offline")
-        if _state_of(wanted, broker) is not None:
-            raise NotLeaderOrFollower("This server does not have this topic-partition.")
-        raise UnknownTopicOrPartition("This server does not host this topic-partition.")
+    partition = broker.replica(wanted.topic, wanted.index)
     if wanted.topic_id not in (NO_UUID, partition.topic_id):
         raise InconsistentTopicId("The topic was deleted and created again.")
     wanted.resolve(partition, broker.metrics.topic(wanted.topic))

@@ -22,7 +22,6 @@ from levada.storage.log_config import LogConfig
 from levada.storage.outcomes import Appended, MarkersAppended
 from levada.storage.producers import Origin, TransactionEnd
 from levada.storage.validation import MAX_OPENED_AT_ONCE, check_plain, validate
-from levada.world.disk import FileRange
 
 logger = logging.getLogger(__name__)
 
@@ -112,8 +111,7 @@ class Partition:
         Records of a transaction are taken when the coordinator has verified that they are part of it (KIP-890). A batch
         that must be opened and holds more than so many bytes is TakesLong.
         """
-        if not self.is_leader:
-            self.refuse_if_not_leader()
+        self.refuse_if_not_leader()
         config, name = self.log.config, self.name
         batch = validate(
             data, config, allows_zstd=allows_zstd, now_ms=now_ms, topic_partition=name, max_opened=max_opened
@@ -122,42 +120,32 @@ class Partition:
 
     def append_checked(self, batch: BatchView, *, now_ms: int, is_verified: bool) -> Appended:
         """Append what `validate` has passed."""
-        if not self.is_leader:
-            self.refuse_if_not_leader()
-        log = self.log
+        log = self._begin_append()
         if batch.is_transactional and not is_verified:
             raise InvalidTxnState("records of a transaction that its coordinator has not verified")
-        if self.before_first_append is not None:
-            self._prepare(self.before_first_append)
         appended = log.append(batch, leader_epoch=self.leader_epoch, origin=Origin.CLIENT, now_ms=now_ms)
-        if not appended.is_duplicate and self._commit() and self._watchers:
-            self.notify(batch.size)
+        if not appended.is_duplicate:
+            self._end_append(batch.size)
         return appended
 
     def append_plain(self, data: memoryview, now_ms: int) -> tuple[int, int] | None:
-        """The same for what is most common: a batch that is stored as it came, of no producer to be remembered.
+        """Append a plain batch inside its request's buffer, without a view of it: the fast path of produce.
 
-        Gives its first offset and how many records it has; None if this is for `append` to deal with.
+        Gives its first offset and how many records it has; None for a batch that only `append` can check.
         """
-        log = self.log
-        plain = check_plain(data, log.config, now_ms)
-        if plain is None or not self.is_leader or self.before_first_append is not None or data.readonly:
+        plain = None if data.readonly else check_plain(data, self.log.config, now_ms)
+        if plain is None:
             return None
-        base_offset = log.append_plain(data, plain, leader_epoch=self.leader_epoch, now_ms=now_ms)
-        if self._commit() and self._watchers:
-            self.notify(len(data))
+        base_offset = self._begin_append().append_plain(data, plain, leader_epoch=self.leader_epoch, now_ms=now_ms)
+        self._end_append(len(data))
         return base_offset, plain[0] + 1
 
     def append_own(self, data: Buffer, now_ms: int) -> Appended:
-        """Append what a coordinator of this broker has made, and nobody need check."""
-        self.refuse_if_not_leader()
-        log = self.log
+        """Append what a coordinator of this broker has made; its records need no check."""
+        log = self._begin_append()
         self.refuse_if_too_large(len(data))
-        if self.before_first_append is not None:
-            self._prepare(self.before_first_append)
         appended = log.append(BatchView(data), leader_epoch=self.leader_epoch, origin=Origin.COORDINATOR, now_ms=now_ms)
-        if self._commit():
-            self.notify(len(data))
+        self._end_append(len(data))
         return appended
 
     def has_transaction_of(self, producer_id: int, producer_epoch: int) -> bool:
@@ -167,14 +155,23 @@ class Partition:
 
     def append_markers(self, ends: Sequence[TransactionEnd], group: bytes, now_ms: int) -> MarkersAppended:
         """End transactions, those of a group commit as one: readers see all ends or none."""
-        self.refuse_if_not_leader()
+        log = self._begin_append()
+        appended = log.append_markers(ends, leader_epoch=self.leader_epoch, now_ms=now_ms, group=group)
+        self._end_append(appended.size)
+        return appended
+
+    def _begin_append(self) -> Log:
+        """The log, for every kind of append: only the leader writes, and to a log that is ready for a first record."""
+        if not self.is_leader:
+            self.refuse_if_not_leader()
         if self.before_first_append is not None:
             self._prepare(self.before_first_append)
-        log = self.log
-        appended = log.append_markers(ends, leader_epoch=self.leader_epoch, now_ms=now_ms, group=group)
-        if self._commit():
-            self.notify(appended.size)
-        return appended
+        return self.log
+
+    def _end_append(self, size: int) -> None:
+        """After every kind of append: move the high watermark if it may, and tell the readers that wait."""
+        if self._commit() and self._watchers:
+            self.notify(size)
 
     def _commit(self) -> bool:
         """Whether readers may see all that the log has now: not before it is flushed, where configuration wants that.
@@ -205,10 +202,6 @@ class Partition:
         except OSError as error:
             raise KafkaStorageError(f"cannot begin the log of {self.name}: {error}") from error
         self.before_first_append = None
-
-    def read(self, offset: int, max_bytes: int, *, at_least_one_batch: bool) -> FileRange | None:
-        log = self.log
-        return log.read(offset, max_bytes, at_least_one_batch=at_least_one_batch, upper_offset=log.high_watermark)
 
     def delete_records(self, offset: int) -> int:
         """Begin the log at an offset, or at the high watermark for -1; returns where it begins now."""

@@ -124,7 +124,7 @@ def check_plain(data: memoryview, config: LogConfig, now_ms: int) -> PlainBatch 
     if found is None:
         return None
     crc, last_offset_delta, min_timestamp, max_timestamp = found
-    if max_timestamp > now_ms + config.max_timestamp_lead_ms or min_timestamp < now_ms - config.max_timestamp_age_ms:
+    if not _times_fit(min_timestamp, max_timestamp, _time_bounds(config, now_ms)):
         return None
     return (last_offset_delta, max_timestamp) if crc32c(data[CRC_START:]) == crc else None
 
@@ -136,11 +136,8 @@ def _is_as_it_says(batch: BatchView, config: LogConfig, now_ms: int) -> bool:
     except RecordsError as error:
         raise InvalidRecord(str(error)) from error
     base, max_timestamp = batch.base_timestamp, batch.max_timestamp
-    return (
-        base + high == max_timestamp >= NO_TIMESTAMP
-        and max_timestamp <= now_ms + config.max_timestamp_lead_ms
-        and base + low >= now_ms - config.max_timestamp_age_ms
-    )
+    has_right_maximum = base + high == max_timestamp >= NO_TIMESTAMP
+    return has_right_maximum and _times_fit(base + low, max_timestamp, _time_bounds(config, now_ms))
 
 
 def _parse(data: Buffer, config: LogConfig, allows_zstd: bool) -> BatchView:
@@ -190,10 +187,14 @@ def _time_bounds(config: LogConfig, now_ms: int) -> tuple[int, int]:
     return now_ms - config.max_timestamp_age_ms, latest_ms if latest_ms < _MAX_INT64 else _MAX_INT64
 
 
+def _times_fit(min_timestamp: int, max_timestamp: int, bounds: tuple[int, int]) -> bool:
+    return min_timestamp >= bounds[0] and max_timestamp <= bounds[1]
+
+
 def _header_fits(batch: BatchView, bounds: tuple[int, int]) -> bool:
     """Whether the times in the header give no reason to look at those of the records."""
-    earliest_ms, latest_ms = bounds
-    return earliest_ms <= batch.base_timestamp <= latest_ms and earliest_ms <= batch.max_timestamp <= latest_ms
+    times = batch.base_timestamp, batch.max_timestamp
+    return _times_fit(min(times), max(times), bounds)
 
 
 def _read(batch: BatchView, config: LogConfig, max_opened: int | None) -> tuple[Buffer, Scan]:
@@ -220,7 +221,7 @@ def _check_records(
     """The maximum timestamp of the records, which lookups by time rely on, if they keep the topic's rules."""
     min_timestamp = batch.base_timestamp + found.min_timestamp_delta
     max_timestamp = batch.base_timestamp + found.max_timestamp_delta
-    if min_timestamp < bounds[0] or max_timestamp > bounds[1] or (needs_keys and found.null_key_count):
+    if not _times_fit(min_timestamp, max_timestamp, bounds) or (needs_keys and found.null_key_count):
         unfit = find_unfit(body, batch.record_count, batch.base_timestamp, *bounds, needs_keys, MAX_LISTED)
         if unfit:
             raise _refusal(unfit, found.null_key_count, bounds, topic_partition)

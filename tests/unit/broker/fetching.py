@@ -97,6 +97,9 @@ class Server:
     def lead_here(self, name: str, *, epoch: int) -> None:
         self._elect(name, NODE, epoch)
 
+    def replica(self, name: str, index: int) -> Partition:
+        return Broker.replica(cast(Broker, self), name, index)
+
     def partition(self, topic: str, index: int = 0) -> Partition:
         return self.replicas.topics[topic].partitions[index]
 

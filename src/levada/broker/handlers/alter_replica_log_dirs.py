@@ -75,16 +75,11 @@ def _directory_at(broker: Broker, topic: str, index: int, path: str) -> LogDirec
 
 
 def _begin(broker: Broker, topic: str, index: int, target: LogDirectory) -> None:
-    hosted = broker.replicas.by_name(topic)
-    if hosted is not None and index in hosted.offline:
-        raise KafkaStorageError(f"Partition {topic}-{index} is offline")
-    partition = None if hosted is None else hosted.partitions.get(index)
-    if partition is None:
+    try:
+        partition = broker.replica(topic, index)
+    except (NotLeaderOrFollower, UnknownTopicOrPartition):
         broker.replicas.prefer(topic, index, target)
-        state = broker.image.topics.get(topic)
-        if state is not None and 0 <= index < len(state.partitions):
-            raise NotLeaderOrFollower("This server does not have this topic-partition.")
-        raise UnknownTopicOrPartition("This server does not host this topic-partition.")
+        raise
     assert broker.moves is not None, "requests are served when the broker is up"
     if broker.logs.offline and (topic, index) not in target:
         # Else the copy could be made a second time while the first is out of sight.
