@@ -124,5 +124,9 @@ def _is_of_no_loop(frame: object) -> bool:
 
 
 def _told(stack: list[FrameType]) -> str:
-    calls = [f"{one.f_globals.get('__name__', '?')}.{one.f_code.co_name}:{one.f_lineno}" for one in stack[:FRAMES_TOLD]]
-    return "<".join(calls) or "?"
+    return "<".join(f"{_module(one)}.{one.f_code.co_name}:{one.f_lineno}" for one in stack[:FRAMES_TOLD]) or "?"
+
+
+def _module(frame: FrameType) -> str:
+    """Generated code has no module; its file says what it was made for, as in `<encode FetchResponse v12>`."""
+    return str(frame.f_globals.get("__name__") or frame.f_code.co_filename.strip("<>").replace(" ", "_"))
