@@ -23,8 +23,7 @@ class RunningNode:
 
     @property
     def broker(self) -> Broker:
-        assert self.node.broker is not None
-        return self.node.broker
+        return self.node.parts.broker
 
     async def call(self, request: Any, version: int | None = None) -> Any:
         """Send a request over the wire, in its newest version unless another is named."""

@@ -10,13 +10,15 @@ from levada.broker.fetch_sessions import FetchSessions
 from levada.broker.flushing import Flushing
 from levada.broker.group_coordinator import GroupCoordinator
 from levada.broker.group_warnings import warn_of_group_settings
+from levada.broker.markers import MarkerSender
 from levada.broker.metrics import BrokerMetrics
 from levada.broker.partition import Partition
 from levada.broker.producer_ids import ProducerIds
 from levada.broker.replicas import HostedTopic, Replicas
 from levada.broker.search_turns import SearchTurns
-from levada.broker.settings import BrokerIdentity, broker_settings
+from levada.broker.settings import BrokerIdentity, broker_settings, group_settings, transaction_settings
 from levada.broker.transaction_coordinator import TransactionCoordinator
+from levada.groups import GroupCluster, GroupCounts, GroupMachine
 from levada.metadata.delta import Delta
 from levada.metadata.image import BROKER, GROUP, TOPIC, Image, Resource
 from levada.model.errors import KafkaStorageError, NotLeaderOrFollower, UnknownTopicId, UnknownTopicOrPartition
@@ -25,9 +27,12 @@ from levada.model.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from levada.net.unsent_memory import UnsentMemory
 from levada.protocol.declare import NO_UUID
 from levada.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from levada.records import Codec
 from levada.storage.log_config import LogConfig
 from levada.storage.log_directories import LogDirectories
 from levada.storage.log_directory import LogDirectory
+from levada.transactions import TransactionMachine
+from levada.world.background import OnFatal
 from levada.world.world import World
 
 logger = logging.getLogger(__name__)
@@ -67,10 +72,9 @@ class Broker:
         identity: BrokerIdentity,
         config: BrokerConfig,
         logs: LogDirectories,
-        groups: GroupCoordinator,
-        transactions: TransactionCoordinator,
         metrics: BrokerMetrics,
         controller: Controller,
+        on_fatal: OnFatal,
     ) -> None:
         self.identity = identity
         self.config = config
@@ -82,8 +86,6 @@ class Broker:
         self.unsent = UnsentMemory()
         self.flushing = Flushing(world.async_disk, world.clock, metrics.log_flushes)
         self.logs = logs
-        self.groups = groups
-        self.transactions = transactions
         self.metrics = metrics
         self.controller = controller
         self.image = Image()
@@ -101,11 +103,15 @@ class Broker:
         )
         self.replicas.on_made = self.follow_coordinators
         self.producer_ids = ProducerIds(self._ask_for_producer_ids)
+        self.group_counts = GroupCounts()
+        self.groups = self._group_coordinator(world, on_fatal)
+        self.transactions = self._transaction_coordinator(world, on_fatal)
         self.delayed = DelayedOperations()
         self.fetch_sessions = FetchSessions(world.entropy.below, config["max.incremental.fetch.session.cache.slots"])
         self.moves: ReplicaMoves | None = None
         """There is nothing to move before the broker is up."""
-        self.on_reconfigured: Callable[[BrokerConfig], None] = lambda _: None
+        self.reconfigurables: list[Callable[[BrokerConfig], None]] = []
+        """Called with the whole configuration when some of it has changed."""
 
     def load(self, image: Image) -> None:
         """Begin with an image, before any log is open."""
@@ -137,6 +143,12 @@ class Broker:
         if removed:
             self.groups.forget_topics(removed)
 
+    def close(self) -> None:
+        """Coordinate nothing any more, and answer the requests that wait."""
+        self.groups.close()
+        self.transactions.close()
+        self.delayed.close()
+
     def follow_coordinators(self) -> None:
         """Coordinate the groups and transactions whose partitions this broker leads."""
         coordinators: tuple[tuple[str, GroupCoordinator | TransactionCoordinator], ...] = (
@@ -156,10 +168,36 @@ class Broker:
             logger.warning("ignored setting: %s", fault)
         self.settings = broker_settings(self.config)
         self.fetch_sessions.max_sessions = self.config["max.incremental.fetch.session.cache.slots"]
-        self.on_reconfigured(self.config)
+        self._group_settings = group_settings(self.config)
+        self.groups.reconfigure(self._group_settings)
+        for reconfigure in self.reconfigurables:
+            reconfigure(self.config)
 
     def log_config_of(self, topic: str) -> LogConfig:
         return log_config(self.config, self._configs.get(Resource(TOPIC, topic), {}))
+
+    def _group_coordinator(self, world: World, on_fatal: OnFatal) -> GroupCoordinator:
+        self._group_settings = group_settings(self.config)
+        cluster = GroupCluster(lambda: self.image, lambda group_id: self.image.config_of(GROUP, group_id))
+        return GroupCoordinator(
+            lambda: GroupMachine(self._group_settings, cluster, world.entropy.random_bytes, self.group_counts),
+            world.clock,
+            world.async_disk,
+            on_fatal=on_fatal,
+            load_buffer_size=self.config["offsets.load.buffer.size"],
+            codec=Codec(self.config["offsets.topic.compression.codec"]),
+        )
+
+    def _transaction_coordinator(self, world: World, on_fatal: OnFatal) -> TransactionCoordinator:
+        settings = transaction_settings(self.config)
+        return TransactionCoordinator(
+            lambda: TransactionMachine(settings, self.producer_ids.at_hand),
+            world.clock,
+            world.async_disk,
+            MarkerSender(self).send,
+            on_fatal=on_fatal,
+            load_buffer_size=self.config["transaction.state.log.load.buffer.size"],
+        )
 
     def _ask_for_producer_ids(self) -> Awaitable[Any]:
         request = AllocateProducerIdsRequest(broker_id=self.identity.node_id, broker_epoch=self.epoch)

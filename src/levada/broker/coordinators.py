@@ -27,6 +27,8 @@ FIRST_RETRY_SECONDS = 0.1
 MAX_RETRY_SECONDS = 30.0
 """Between two attempts to load a partition; the time doubles from the first to the longest."""
 
+LOAD_BUFFER_SIZE = 5 * 1024 * 1024
+
 LOAD_ERRORS = (KafkaError, OSError, RecordsError, CodecError)
 """What a disk or damaged bytes raise; anything else is a fault of ours."""
 
@@ -179,7 +181,12 @@ class Coordinator(Generic[M]):
         decode: Decode,
         clock: Clock,
         disk: AsyncDisk,
+        *,
+        on_fatal: OnFatal | None,
+        load_buffer_size: int,
+        codec: Codec = Codec.NONE,
     ) -> None:
+        """`on_fatal` is told when the broker cannot go on without a task that has failed."""
         self._encode = encode
         self._decode = decode
         self._new_machine = new_machine
@@ -187,14 +194,13 @@ class Coordinator(Generic[M]):
         self._disk = disk
         self._shards: dict[int, HostedShard[M]] = {}
         self._partition_count = 0
-        self.on_fatal: OnFatal | None = None
-        """Told when the broker cannot go on without a task that has failed."""
+        self._on_fatal = on_fatal
         self.load_times_ms: list[int] = []
         self._loading: asyncio.Task[None] | None = None
         # Sessions must not end because somebody sets the clock, and what is written down must be the time of day.
         self._start_ms = clock.now_ms() - clock.monotonic_ms()
-        self.load_buffer_size = 5 * 1024 * 1024
-        self.codec = Codec.NONE
+        self._load_buffer_size = load_buffer_size
+        self._codec = codec
 
     @property
     def loading_partitions(self) -> int:
@@ -277,20 +283,20 @@ class Coordinator(Generic[M]):
             future.set_result(reply)
 
     def _host(self, partition: Partition, failure: LoadFailure | None = None) -> HostedShard[M]:
-        journal = PartitionJournal(partition, self._clock, self._encode, self.codec)
+        journal = PartitionJournal(partition, self._clock, self._encode, self._codec)
         shard = Shard(self._new_machine(), journal)
         return HostedShard(shard, partition, self.now_ms, self.deliver, failure)
 
     def _begin_loading(self) -> None:
         has_work = any(shard.is_to_be_loaded for shard in self._shards.values())
         if has_work and (self._loading is None or self._loading.done()):
-            self._loading = start("loading of coordinators", self._load(), self.on_fatal)
+            self._loading = start("loading of coordinators", self._load(), self._on_fatal)
 
     async def _load(self) -> None:
         while (shard := next((one for one in self._shards.values() if one.is_to_be_loaded), None)) is not None:
             begun_ms = self._clock.monotonic_ms()
             try:
-                await shard.load(self._disk, self._decode, self.load_buffer_size)
+                await shard.load(self._disk, self._decode, self._load_buffer_size)
             except Exception as error:
                 # Whatever it was, the partitions that wait behind this one can be served.
                 if self._shards.get(shard.partition.index) is shard:

@@ -2,16 +2,29 @@
 
 from collections.abc import Callable, Iterable
 
-from levada.broker.coordinators import Coordinator
+from levada.broker.coordinators import LOAD_BUFFER_SIZE, Coordinator
 from levada.groups import GroupMachine, GroupSettings
 from levada.groups.records import decode, encode
+from levada.records import Codec
+from levada.world.background import OnFatal
 from levada.world.clock import Clock
 from levada.world.disk import AsyncDisk
 
 
 class GroupCoordinator(Coordinator[GroupMachine]):
-    def __init__(self, new_machine: Callable[[], GroupMachine], clock: Clock, disk: AsyncDisk) -> None:
-        super().__init__(new_machine, encode, decode, clock, disk)
+    def __init__(
+        self,
+        new_machine: Callable[[], GroupMachine],
+        clock: Clock,
+        disk: AsyncDisk,
+        *,
+        on_fatal: OnFatal | None = None,
+        load_buffer_size: int = LOAD_BUFFER_SIZE,
+        codec: Codec = Codec.NONE,
+    ) -> None:
+        super().__init__(
+            new_machine, encode, decode, clock, disk, on_fatal=on_fatal, load_buffer_size=load_buffer_size, codec=codec
+        )
 
     def on_topics(self, names: Iterable[str]) -> None:
         """Topics were made or changed, or are gone."""

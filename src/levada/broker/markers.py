@@ -3,8 +3,8 @@
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
-from levada.broker.broker import Broker
 from levada.broker.partition import Partition
 from levada.coordination.decision import EndOfTransaction, Record
 from levada.model.errors import KafkaError, KafkaStorageError
@@ -12,6 +12,9 @@ from levada.model.topics import CONSUMER_OFFSETS
 from levada.storage.marker_writes import NO_GROUP
 from levada.storage.producers import TransactionEnd
 from levada.transactions import Marker, MarkerWork
+
+if TYPE_CHECKING:
+    from levada.broker.broker import Broker
 
 logger = logging.getLogger(__name__)
 
@@ -21,7 +24,7 @@ MARKERS_AT_ONCE = 500
 
 
 async def write_markers(
-    broker: Broker, topic: str, index: int, ends: Sequence[TransactionEnd], group: bytes = NO_GROUP
+    broker: "Broker", topic: str, index: int, ends: Sequence[TransactionEnd], group: bytes = NO_GROUP
 ) -> Sequence[KafkaError | None]:
     """Append markers to a partition that is led here, in one write; KafkaError if it cannot be.
 
@@ -40,7 +43,7 @@ async def write_markers(
     return appended.refused
 
 
-async def _flush(broker: Broker, partition: Partition) -> None:
+async def _flush(broker: "Broker", partition: Partition) -> None:
     """Also one that is late for want of a file descriptor: what is written must not be written again for that."""
     while True:
         try:
@@ -54,7 +57,7 @@ async def _flush(broker: Broker, partition: Partition) -> None:
 class MarkerSender:
     """Brings decided transactions to their end, however long partitions cannot be written to."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: "Broker") -> None:
         self._broker = broker
 
     async def send(

@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from levada.broker.coordinators import Coordinator, HostedShard
+from levada.broker.coordinators import LOAD_BUFFER_SIZE, Coordinator, HostedShard
 from levada.broker.partition import Partition
 from levada.coordination.shard import Token
 from levada.transactions import MARKERS, Marker, MarkerWork, TransactionMachine
 from levada.transactions.records import decode, encode
-from levada.world.background import start
+from levada.world.background import OnFatal, start
 from levada.world.clock import Clock
 from levada.world.disk import AsyncDisk
 
@@ -18,11 +18,20 @@ SendMarkers: TypeAlias = Callable[[MarkerWork, int, Callable[[Sequence[Marker]],
 
 
 class TransactionCoordinator(Coordinator[TransactionMachine]):
-    """What is decided is finished by `send_markers`, which the node gives."""
+    """What is decided is finished by `send_markers`."""
 
-    def __init__(self, new_machine: Callable[[], TransactionMachine], clock: Clock, disk: AsyncDisk) -> None:
-        super().__init__(new_machine, encode, decode, clock, disk)
-        self.send_markers: SendMarkers | None = None
+    def __init__(
+        self,
+        new_machine: Callable[[], TransactionMachine],
+        clock: Clock,
+        disk: AsyncDisk,
+        send_markers: SendMarkers,
+        *,
+        on_fatal: OnFatal | None = None,
+        load_buffer_size: int = LOAD_BUFFER_SIZE,
+    ) -> None:
+        super().__init__(new_machine, encode, decode, clock, disk, on_fatal=on_fatal, load_buffer_size=load_buffer_size)
+        self._send_markers = send_markers
         self._sending: dict[asyncio.Task[None], HostedShard[TransactionMachine]] = {}
 
     def follow(self, partition_count: int, partitions: Mapping[int, Partition]) -> None:
@@ -37,9 +46,8 @@ class TransactionCoordinator(Coordinator[TransactionMachine]):
         if token is not MARKERS:
             super().deliver(token, reply, shard)
         elif isinstance(reply, MarkerWork):
-            assert self.send_markers is not None
-            sending = self.send_markers(reply, shard.leader_epoch, lambda markers: self._complete(markers, shard))
-            task = start("sending of transaction markers", sending, self.on_fatal)
+            sending = self._send_markers(reply, shard.leader_epoch, lambda markers: self._complete(markers, shard))
+            task = start("sending of transaction markers", sending, self._on_fatal)
             self._sending[task] = shard
             task.add_done_callback(lambda done: self._sending.pop(done, None))
 

@@ -120,9 +120,9 @@ class ClusterMembership:
         if reply.error_code != ErrorCode.NONE:
             logger.error("heartbeat refused code=%s", ErrorCode(reply.error_code).name)
 
-    async def close(self) -> None:
+    async def stop(self) -> None:
+        """Decide, follow and say nothing any more."""
         await cancel_and_wait(*self._tasks)
-        await self._door.close()
 
     async def _lead(self) -> None:
         """Decide until deposed, then campaign again: what was written meanwhile is in the log to read."""

@@ -6,6 +6,7 @@ new place. A file in the old one says so first: whatever a crash leaves, one of 
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -16,6 +17,7 @@ from levada.broker.replicas import METADATA_FILE
 from levada.model.errors import KafkaStorageError
 from levada.model.hashes import uuid_to_text
 from levada.node.cleaning import LogCleaning
+from levada.node.directories import Unfinished
 from levada.node.moving_task import TASK, CopyFailed, SourceGone, check_reply, encode_order
 from levada.storage.checkpoint import write_atomically
 from levada.storage.log import Log
@@ -91,6 +93,18 @@ class Moves:
         self._moves[key] = DirectoryMove(partition, source, target, path)
         if key not in self._tasks:
             self._tasks[key] = start(f"move of {partition.name}", self._follow(key))
+
+    def resume(self, unfinished: Iterable[Unfinished]) -> None:
+        """Begin again what the last life of the node did not come to the end of."""
+        for one in unfinished:
+            hosted = self._broker.replicas.by_name(one.topic)
+            partition = None if hosted is None else hosted.partitions.get(one.index)
+            if partition is None:
+                continue
+            try:
+                self.want(partition, one.place)
+            except (KafkaStorageError, OSError) as error:
+                logger.warning("not moved log=%s reason=%r", partition.name, str(error))
 
     def under_way(self) -> list[MovingReplica]:
         moves = [one for one in self._moves.values() if not one.partition.is_removed]

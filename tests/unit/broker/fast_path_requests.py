@@ -157,9 +157,7 @@ async def create_topics(side: Side) -> None:
 async def two_sides(directory: Path) -> AsyncIterator[tuple[Side, Side]]:
     """One with the fast path, and one that does not, with the same topics under the same ids."""
     async with started(directory / "fast") as one, started(directory / "decoded") as other:
-        assert one.broker is not None
-        assert other.broker is not None
-        sides = Side(one.broker, Dispatcher), Side(other.broker, Undiscerning)
+        sides = Side(one.parts.broker, Dispatcher), Side(other.parts.broker, Undiscerning)
         for side in sides:
             await create_topics(side)
         assert sides[0].broker.image.topic_names == sides[1].broker.image.topic_names

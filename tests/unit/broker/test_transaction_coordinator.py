@@ -48,13 +48,13 @@ class Coordinator:
         self.partition = Partition("__transaction_state", bytes(16), 0, log, flushing.begin)
         lead(self.partition, epoch=0)
         numbers = iter(range(1_000, 2_000))
+        self.partitions = Partitions()
         self.inner = TransactionCoordinator(
             lambda: TransactionMachine(TransactionSettings(), lambda: next(numbers)),
             clock,
             disk,
+            self.partitions.send,
         )
-        self.partitions = Partitions()
-        self.inner.send_markers = self.partitions.send
 
     async def load(self) -> "Coordinator":
         self.inner.follow(1, {0: self.partition})

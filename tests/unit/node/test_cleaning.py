@@ -68,8 +68,7 @@ class Cleaning:
 
     @property
     def driver(self) -> LogCleaning:
-        assert self.node.node._cleaning is not None
-        return self.node.node._cleaning
+        return self.node.node.parts.cleaning
 
     def log(self, topic: str) -> Log:
         hosted = self.node.broker.replicas.by_name(topic)
@@ -101,9 +100,8 @@ class Cleaning:
 async def cleaning_node(directory: Path, **settings: str) -> AsyncIterator[Cleaning]:
     given = {**SETTINGS, **{name.replace("_", "."): text for name, text in settings.items()}}
     async with running_node(directory, given) as node:
-        assert node.node._cleaning is not None
         workers = WatchedWorkers(node.world.workers)
-        node.node._cleaning._world = replace(node.world, workers=workers)
+        node.node.parts.cleaning._world = replace(node.world, workers=workers)
         yield Cleaning(node, workers)
 
 
