@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from levada.net.connection import MAX_FINISHED_BYTES, SEND_CHUNK, ServerConnection
+from levada.net.connection import MAX_FINISHED_BYTES, ServerConnection
 from levada.net.open_connections import ConnectionLimits
 from levada.net.reply import Reply
+from levada.net.reply_sender import SEND_CHUNK
 from levada.protocol.codec import Piece
 from levada.world.disk import File, FileRange
 from levada.world.real_disk import RealDisk
@@ -67,7 +68,7 @@ def test_a_client_that_never_reads_holds_one_reply_and_gets_all_if_it_reads_afte
             await asyncio.sleep(0.2)
             (connection,) = server.made
             assert connection._transport.get_write_buffer_size() <= LARGE_REPLY + HIGH_WATER
-            assert not connection._outgoing
+            assert not connection._sender.is_waiting
             assert metadata.handled < PIPELINED
             reader._transport.resume_reading()  # type: ignore[attr-defined]
             for number in range(PIPELINED):
