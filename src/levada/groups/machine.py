@@ -259,8 +259,10 @@ class GroupMachine:
         self.outbox.answer(token, unknown(group_id, reason))
 
     def listing(self) -> Iterator[ListedGroup]:
-        yield from map(listed, self.classic.all())
-        for group in self.consumer.groups.values():
+        """The groups there are now, also where the caller takes them in slices."""
+        classic, consumer = tuple(self.classic.all()), tuple(self.consumer.groups.values())
+        yield from map(listed, classic)
+        for group in consumer:
             yield ListedGroup(
                 group_id=group.group_id, protocol_type=CONSUMER, group_state=group.state.value, group_type=CONSUMER
             )

@@ -5,6 +5,7 @@ is told, `Transaction` and `TransactionState` are what it keeps. `MarkerWork` is
 when an outcome is decided. `GroupMember` and `GroupOutcome` are the group commit's question and answer.
 """
 
+from levada.transactions.describing import TransactionFilter
 from levada.transactions.group_commit import GroupMember, GroupOutcome, MemberOutcome
 from levada.transactions.machine import TransactionMachine
 from levada.transactions.markers import MARKERS, Marker, MarkerWork
@@ -20,6 +21,7 @@ __all__ = [
     "MarkerWork",
     "MemberOutcome",
     "Transaction",
+    "TransactionFilter",
     "TransactionMachine",
     "TransactionSettings",
     "TransactionState",

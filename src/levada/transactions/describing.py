@@ -1,11 +1,12 @@
 """DescribeTransactions and ListTransactions: what is told of transactions to those who look after them."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from levada.model.errors import ErrorCode
-from levada.model.regexes import InvalidRegex, compiled
+from levada.model.regexes import compiled
 from levada.protocol.messages import describe_transactions, list_transactions
-from levada.protocol.messages.list_transactions import ListTransactionsResponse
 from levada.transactions.states import BY_TITLE, TransactionState
 from levada.transactions.transaction import Transaction, by_topic
 
@@ -31,26 +32,32 @@ def described(transactional_id: str, known: Transaction | None) -> describe_tran
     )
 
 
-def listed(
-    transactions: Iterable[Transaction],
-    states: Sequence[str],
-    producer_ids: Sequence[int],
-    duration_ms: int,
-    id_pattern: str | None,
-    now_ms: int,
-) -> ListTransactionsResponse:
-    """Those that pass all filters; a filter that names nothing lets everything pass."""
-    unknown = [title for title in dict.fromkeys(states) if title not in BY_TITLE]
-    try:
-        pattern = compiled(id_pattern) if id_pattern else None
-    except InvalidRegex:
-        return ListTransactionsResponse(
-            error_code=ErrorCode.INVALID_REGULAR_EXPRESSION, unknown_state_filters=[], transaction_states=[]
+@dataclass(frozen=True, slots=True)
+class TransactionFilter:
+    """What ListTransactions asks for; a part that names nothing lets everything pass."""
+
+    states: frozenset[str]
+    unknown_states: list[str]
+    producer_ids: frozenset[int]
+    duration_ms: int
+    pattern: Any
+    """An expression of RE2, or None."""
+
+    @classmethod
+    def of(
+        cls, states: Sequence[str], producer_ids: Sequence[int], duration_ms: int, id_pattern: str | None
+    ) -> "TransactionFilter":
+        """InvalidRegex if the pattern is none."""
+        return cls(
+            states=frozenset(states),
+            unknown_states=[title for title in dict.fromkeys(states) if title not in BY_TITLE],
+            producer_ids=frozenset(producer_ids),
+            duration_ms=duration_ms,
+            pattern=compiled(id_pattern) if id_pattern else None,
         )
-    wanted_ids, wanted_states = frozenset(producer_ids), frozenset(states)
-    return ListTransactionsResponse(
-        unknown_state_filters=unknown,
-        transaction_states=[
+
+    def listed(self, transactions: Iterable[Transaction], now_ms: int) -> list[list_transactions.TransactionState]:
+        return [
             list_transactions.TransactionState(
                 transactional_id=one.transactional_id,
                 producer_id=one.producer_id,
@@ -58,12 +65,11 @@ def listed(
             )
             for one in transactions
             if one.state is not TransactionState.DEAD
-            and (not wanted_ids or one.producer_id in wanted_ids)
-            and (not wanted_states or one.state.title in wanted_states)
-            and (duration_ms <= ANY_DURATION or now_ms - one.started_ms > duration_ms)
-            and (pattern is None or pattern.fullmatch(one.transactional_id))
-        ],
-    )
+            and (not self.producer_ids or one.producer_id in self.producer_ids)
+            and (not self.states or one.state.title in self.states)
+            and (self.duration_ms <= ANY_DURATION or now_ms - one.started_ms > self.duration_ms)
+            and (self.pattern is None or self.pattern.fullmatch(one.transactional_id))
+        ]
 
 
 def _unknown(transactional_id: str, code: ErrorCode) -> describe_transactions.TransactionState:

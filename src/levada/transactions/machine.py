@@ -14,9 +14,8 @@ from levada.coordination.timers import Timers
 from levada.model.errors import ErrorCode, KafkaError
 from levada.protocol.messages.end_txn import EndTxnRequest
 from levada.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from levada.protocol.messages.list_transactions import ListTransactionsResponse
 from levada.transactions import adding, ending, initializing
-from levada.transactions.describing import described, listed
+from levada.transactions.describing import described
 from levada.transactions.group_commit import GroupMember, GroupOutcome, commit_together, committed
 from levada.transactions.markers import MARKERS, Marker, MarkerWork
 from levada.transactions.records import TransactionLogKey
@@ -228,19 +227,6 @@ class TransactionMachine:
     def describe(self, token: Token, transactional_id: str) -> None:
         """Answers a TransactionState of DescribeTransactions."""
         self.outbox.answer(token, described(transactional_id, self._transactions.get(transactional_id)))
-
-    def listing(
-        self,
-        states_filter: Sequence[str],
-        producer_ids_filter: Sequence[int],
-        duration_filter_ms: int,
-        id_pattern: str | None,
-        now_ms: int,
-    ) -> ListTransactionsResponse:
-        """Of this partition's transactions; whoever asks puts the lists of all partitions together."""
-        return listed(
-            self._transactions.values(), states_filter, producer_ids_filter, duration_filter_ms, id_pattern, now_ms
-        )
 
     def _idempotent(self) -> InitProducerIdResponse:
         try:

@@ -10,7 +10,9 @@ import pytest
 from levada.broker import large_requests
 from levada.broker.fetch_reading import Fetch
 from levada.broker.handlers import fetch as fetching
+from levada.broker.handlers import list_groups, list_transactions
 from levada.broker.large_requests import DIVISIONS, join, parts
+from levada.model.errors import ErrorCode
 from levada.net.channel import Channel, ChannelClosed
 from levada.protocol.api import request_class, response_class
 from levada.protocol.declare import Message
@@ -22,8 +24,11 @@ from levada.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from levada.protocol.messages.init_producer_id import InitProducerIdRequest
 from levada.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from levada.protocol.messages.list_groups import ListGroupsRequest
 from levada.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from levada.protocol.messages.list_transactions import ListTransactionsRequest
 from levada.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from levada.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -35,6 +40,7 @@ from levada.protocol.schema import fields_of
 from levada.records import build_batch
 from tests.nodes import RunningNode, running_node
 
+NONE = ErrorCode.NONE
 PATIENCE_SECONDS = 30
 MANY = 3_000
 ENOUGH = 1_100
@@ -302,6 +308,53 @@ def test_all_topics_of_a_large_cluster_are_described_as_each_is(tmp_path: Path) 
             assert everything.brokers == each.brokers
 
     run(main())
+
+
+def test_very_many_groups_are_listed_in_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        async with running_node(tmp_path) as node:
+            await node.create("t")
+            await node.call(FindCoordinatorRequest(key_type=0, coordinator_keys=["g0"]))
+            for number in range(25):
+                await commit_loaded(node, f"g{number}")
+            whole = await node.call(ListGroupsRequest(states_filter=[], types_filter=[]))
+            assert sorted(one.group_id for one in whole.groups) == sorted(f"g{number}" for number in range(25))
+            monkeypatch.setattr(list_groups, "LARGE", 10)
+            sliced = await node.call(ListGroupsRequest(states_filter=[], types_filter=[]))
+            assert sliced.groups == whole.groups
+            stable = await node.call(ListGroupsRequest(states_filter=["Stable"], types_filter=[]))
+            assert stable.groups == []
+
+    run(main())
+
+
+def test_very_many_transactions_are_listed_in_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        async with running_node(tmp_path) as node:
+            await node.call(FindCoordinatorRequest(key_type=1, coordinator_keys=["x0"]))
+            for number in range(25):
+                request = InitProducerIdRequest(transactional_id=f"x{number}", transaction_timeout_ms=60_000)
+                assert (await node.call(request, 5)).error_code == NONE
+            everything = ListTransactionsRequest(state_filters=["Empty", "None"], producer_id_filters=[])
+            whole = await node.call(everything)
+            assert {one.transactional_id for one in whole.transaction_states} == {f"x{number}" for number in range(25)}
+            assert whole.unknown_state_filters == ["None"]
+            monkeypatch.setattr(list_transactions, "LARGE", 10)
+            assert await node.call(everything) == whole
+
+    run(main())
+
+
+async def commit_loaded(node: RunningNode, group_id: str) -> None:
+    """A group that has committed, once its coordinator has loaded."""
+    request = commit(1, range(1))
+    request.group_id = group_id
+    while True:
+        response = await node.call(request, 8)
+        code = response.topics[0].partitions[0].error_code
+        if code != ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+            assert code == NONE
+            return
 
 
 def test_nothing_is_done_of_a_request_that_cannot_be_divided(tmp_path: Path) -> None:

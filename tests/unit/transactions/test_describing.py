@@ -3,7 +3,9 @@
 import pytest
 
 from levada.model.errors import ErrorCode
+from levada.model.regexes import InvalidRegex
 from levada.protocol.messages.describe_transactions import TransactionState
+from levada.transactions import Transaction, TransactionFilter
 from tests.unit.transactions.harness import ID, TIMEOUT_MS, A, B, Coordinator
 
 
@@ -20,9 +22,12 @@ def listed(
     duration_ms: int = -1,
     pattern: str | None = None,
 ) -> list[str]:
-    response = coordinator.machine.listing(states, ids, duration_ms, pattern, coordinator.now_ms)
-    assert response.error_code == 0
-    return [one.transactional_id for one in response.transaction_states]
+    chosen = TransactionFilter.of(states, ids, duration_ms, pattern)
+    return [one.transactional_id for one in chosen.listed(known(coordinator), coordinator.now_ms)]
+
+
+def known(coordinator: Coordinator) -> list[Transaction]:
+    return list(coordinator.machine.transactions.values())
 
 
 @pytest.fixture
@@ -53,8 +58,8 @@ def test_what_nobody_knows_is_not_found() -> None:
 
 
 def test_all_are_listed(coordinator: Coordinator) -> None:
-    response = coordinator.machine.listing([], [], -1, None, coordinator.now_ms)
-    assert [(one.transactional_id, one.producer_id, one.transaction_state) for one in response.transaction_states] == [
+    listed = TransactionFilter.of([], [], -1, None).listed(known(coordinator), coordinator.now_ms)
+    assert [(one.transactional_id, one.producer_id, one.transaction_state) for one in listed] == [
         ("empty", 1_000, "Empty"),
         ("open", 1_001, "Ongoing"),
         ("decided", 1_002, "PrepareCommit"),
@@ -79,12 +84,11 @@ def test_a_duration_is_to_be_exceeded(coordinator: Coordinator) -> None:
 
 
 def test_states_that_nobody_knows_are_told(coordinator: Coordinator) -> None:
-    response = coordinator.machine.listing(["Ongoing", "b", "a", "b"], [], -1, None, coordinator.now_ms)
-    assert response.unknown_state_filters == ["b", "a"]
-    assert len(response.transaction_states) == 1
+    chosen = TransactionFilter.of(["Ongoing", "b", "a", "b"], [], -1, None)
+    assert chosen.unknown_states == ["b", "a"]
+    assert len(chosen.listed(known(coordinator), coordinator.now_ms)) == 1
 
 
 def test_a_pattern_that_is_none_is_refused(coordinator: Coordinator) -> None:
-    response = coordinator.machine.listing([], [], -1, "(", coordinator.now_ms)
-    assert response.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
-    assert response.transaction_states == []
+    with pytest.raises(InvalidRegex):
+        TransactionFilter.of([], [], -1, "(")
