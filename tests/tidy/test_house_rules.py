@@ -193,6 +193,19 @@ def test_every_key_is_on_the_configuration_page() -> None:
         assert f"`{key.name}`" in documented, key.name
 
 
+def test_the_source_names_a_role_where_it_could_say_somebody() -> None:
+    """A reader learns which one acts: the leader, a follower, the coordinator, a member, the caller, an operator."""
+    riddle = re.compile(r"(?<![a-z])(?:somebody|anybody|nobody|someone|anyone|whoever)(?![a-z])", re.IGNORECASE)
+    found = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in sorted((ROOT / "src").rglob("*.py*"))
+        if path.suffix in (".py", ".pyx", ".pyi")
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if riddle.search(line)
+    ]
+    assert found == []
+
+
 def test_no_file_names_a_machine_or_leaves_work_undone() -> None:
     tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
     undone = re.compile(r"\b(?:T[O]DO|F[I]XME|X[X]X)\b")

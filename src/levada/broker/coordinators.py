@@ -47,7 +47,7 @@ class LoadFailure:
 
 
 class HostedShard(Generic[M]):
-    """A shard on the event loop: futures for those who wait, one timer for the nearest deadline."""
+    """A shard on the event loop: futures for requests that wait, one timer for the nearest deadline."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class HostedShard(Generic[M]):
 
     def _on_change(self, _partition: Partition, _size: int) -> None:
         if self.partition.log.is_offline:
-            # Nothing that memory has beyond the log may be told to anybody.
+            # No client may be told what memory has beyond the log.
             logger.error("coordinator stopped partition=%s reason='its log is offline'", self.partition.name)
             self.close()
             return
@@ -191,7 +191,7 @@ class Coordinator(Generic[M]):
         """Told when the broker cannot go on without a task that has failed."""
         self.load_times_ms: list[int] = []
         self._loading: asyncio.Task[None] | None = None
-        # Sessions must not end because somebody sets the clock, and what is written down must be the time of day.
+        # Sessions must not end because an operator sets the clock, and what is written down must be the time of day.
         self._start_ms = clock.now_ms() - clock.monotonic_ms()
         self.load_buffer_size = 5 * 1024 * 1024
         self.codec = Codec.NONE

@@ -42,7 +42,7 @@ class ProducerIds:
             self._returned = await self.allocate()
 
     def at_hand(self) -> int:
-        """The next id, if nobody has to be asked for it."""
+        """The next id, if the controller need not be asked for it."""
         if self._returned is not None:
             returned, self._returned = self._returned, None
             return returned

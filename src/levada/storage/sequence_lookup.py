@@ -1,7 +1,7 @@
 """Finds in the log what a snapshot does not keep of a producer: the batches before its last one.
 
-Whoever lost its answers in a crash repeats several batches. Taken for a gap in its sequences, the first of them would
-be sent again under another epoch, and be there twice.
+A producer that lost its answers in a crash repeats several batches. Taken for a gap in its sequences, the first of them
+would be sent again under another epoch, and be there twice.
 """
 
 from collections.abc import Iterator, Sequence

@@ -105,7 +105,7 @@ class TransactionMachine:
         self._timers.set(TransactionUpkeep.REMOVAL_CHECK, now_ms + self._settings.removal_check_interval_ms)
 
     def resign(self) -> None:
-        """Nobody waits here: every request is answered by what it decides."""
+        """No request waits here: each is answered by what it decides."""
 
     def deadline_ms(self) -> int | None:
         return self._timers.deadline_ms()
@@ -237,7 +237,7 @@ class TransactionMachine:
         id_pattern: str | None,
         now_ms: int,
     ) -> ListTransactionsResponse:
-        """Of this partition's transactions; whoever asks puts the lists of all partitions together."""
+        """Of this partition's transactions; the broker puts the lists of all partitions together."""
         return listed(
             self._transactions.values(), states_filter, producer_ids_filter, duration_filter_ms, id_pattern, now_ms
         )

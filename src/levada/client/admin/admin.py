@@ -45,8 +45,8 @@ class Admin(
     ...     created.raise_any()
 
     A call about several things gives `Outcomes`: a mapping with a result per thing, and the error of each that failed.
-    When nobody could be asked at all (no broker in reach, an API that the broker does not serve), the call itself
-    raises. What can pass, such as a coordinator that is moving, is tried again until `timeout_ms` is over, which is
+    When no broker could be asked at all (none in reach, an API that the broker does not serve), the call itself raises.
+    What can pass, such as a coordinator that is moving, is tried again until `timeout_ms` is over, which is
     `default.api.timeout.ms` where it is not given.
 
     Settings are Kafka's, as keywords (`request_timeout_ms=5_000`) or by their dotted names.

@@ -94,7 +94,7 @@ class AbortTransaction:
 
 @dataclass(frozen=True, slots=True)
 class FencedProducer:
-    """Who counts as the producer of a transactional id from now on: nobody, until the next one starts."""
+    """The id and epoch that a transactional id has from now on: no producer holds them until the next one starts."""
 
     producer_id: int
     producer_epoch: int

@@ -176,7 +176,7 @@ class ClassicMembership:
         """Go from what is owned to what is assigned."""
         strange = sorted({one.topic for one in joined.partitions if not self._topics.matches(one.topic)})
         if strange:
-            # Somebody decided by what this member wanted before; once more, with what it wants now.
+            # The leader assigned by what this member wanted before; once more, with what it wants now.
             self._reason = f"assigned partitions of {strange} do not match the subscription"
             return
         wanted = frozenset(joined.partitions)
@@ -212,7 +212,7 @@ class ClassicMembership:
         return any(not state.is_being_revoked for _, state in self._subscriptions.states())
 
     def _raise_from(self, done: "asyncio.Task[None]") -> None:
-        """What the rebalance failed with, for whoever polls."""
+        """Raise what the rebalance failed with, inside the next poll."""
         error = None if done.cancelled() else done.exception()
         if error is None:
             return

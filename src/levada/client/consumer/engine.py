@@ -212,7 +212,7 @@ class Engine:
             self.commits.run_callbacks()
 
     def abandon(self) -> None:
-        """Nobody has the consumer any more, and nobody closed it: end its tasks, so that they do not go on for ever."""
+        """The consumer was dropped without a close: end its tasks, so that they do not go on for ever."""
         if self.is_closed or self._loop is None or self._loop.is_closed():
             return
         self.is_closed = True

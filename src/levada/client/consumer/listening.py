@@ -41,7 +41,7 @@ def _farewell(subscriptions: Subscriptions, *, is_lost: bool) -> Tell | None:
     listener = subscriptions.listener
     if listener is None:
         return None
-    # As in Java's client, who has nothing to say about lost partitions hears that they are revoked.
+    # As in Java's client, a listener without `on_partitions_lost` hears that they are revoked.
     lost: Tell | None = getattr(listener, "on_partitions_lost", None)
     return lost if is_lost and lost is not None else listener.on_partitions_revoked
 

@@ -10,7 +10,7 @@ from levada.records.batch import NO_PRODUCER_ID, NO_SEQUENCE
 SEQUENCE_LIMIT = 1 << 31
 
 FORGOTTEN_AFTER_MS = 10 * 60_000
-"""A leader may forget a producer that is idle for `producer.id.expiration.ms`, a day if nobody shortens it."""
+"""A leader may forget a producer that is idle for `producer.id.expiration.ms`, a day unless an operator shortens it."""
 
 
 class PartitionQueue:
@@ -51,7 +51,7 @@ class PartitionQueue:
         self.used_at_ms = 0.0
         """When its last batch was begun."""
         self.queued_bytes = 0
-        """What went into the queue since somebody last looked, for those who spread records over partitions."""
+        """What went into the queue since the partitioner last looked, which spreads records by it."""
         self.unresolved: deque[Batch] = deque()
         self.producer_id = NO_PRODUCER_ID
         self.producer_epoch = -1

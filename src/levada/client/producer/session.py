@@ -1,4 +1,4 @@
-"""What a producer is to the brokers beyond its records: nobody, one that counts, or the owner of transactions."""
+"""What a producer is to the brokers beyond its records: plain, idempotent, or the owner of transactions."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

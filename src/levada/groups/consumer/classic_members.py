@@ -1,7 +1,7 @@
 """Members of a consumer group that still speak the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
 
-Nobody waits here: a member joins with what it has, is told its part when it syncs, and is told by its heartbeats when
-it is to join again.
+No request waits here: a member joins with what it has, is told its part when it syncs, and is told by its heartbeats
+when it is to join again.
 """
 
 from collections.abc import Sequence
@@ -218,7 +218,7 @@ def _downgraded(
 def _joined(
     member_id: str, *, generation: int = -1, protocol: str = "", error_code: ErrorCode = ErrorCode.NONE
 ) -> JoinGroupResponse:
-    """Nobody leads: the coordinator assigns."""
+    """No member leads: the coordinator assigns."""
     return JoinGroupResponse(
         error_code=error_code,
         generation_id=generation,

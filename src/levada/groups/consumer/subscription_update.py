@@ -52,7 +52,7 @@ class SubscriptionUpdate:
         is_regex_known = self._take_up_regex() if has_new_regex else False
         self._plan_refresh()
         self.has_new_subscription = has_new_names or has_new_regex
-        # An expression that nobody has used before counts when it has been matched, unless the classic protocol,
+        # An expression that no member has used before counts when it has been matched, unless the classic protocol,
         # which has none, takes the place of one.
         must_bump = has_new_names or is_regex_known or (has_new_regex and new.uses_classic_protocol)
         if must_bump or self._is_unchecked():
