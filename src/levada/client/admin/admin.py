@@ -12,7 +12,7 @@ from levada.client.admin.groups import GroupsPart
 from levada.client.admin.log_directories import LogDirectoriesPart
 from levada.client.admin.partitions import PartitionsPart
 from levada.client.admin.quotas import QuotasPart
-from levada.client.admin.request_router import Asking
+from levada.client.admin.request_router import RequestRouter
 from levada.client.admin.routing import Routing
 from levada.client.admin.scram import ScramPart
 from levada.client.admin.topics import TopicsPart
@@ -59,7 +59,7 @@ class Admin(
         for warning in self.options.warnings:
             logger.warning("%s", warning)
         cluster = Cluster(world or default_world(), self.options, creates_topics=False)
-        self._asking = Asking(cluster)
+        self._requests = RequestRouter(cluster)
         self._routing = Routing(cluster)
 
     async def __aenter__(self) -> "Admin":
@@ -72,4 +72,4 @@ class Admin(
 
     async def close(self) -> None:
         """Let the connections go; calls that are under way fail."""
-        await self._asking.cluster.close()
+        await self._requests.cluster.close()

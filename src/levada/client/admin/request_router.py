@@ -113,7 +113,7 @@ class _Round(Generic[K, V]):
             self.unanswered[item] = None
 
 
-class Asking:
+class RequestRouter:
     """Carries questions for one admin client."""
 
     def __init__(self, cluster: Cluster) -> None:

@@ -8,7 +8,7 @@ from levada.client.types import TopicPartition
 Tell = Callable[[Collection[TopicPartition]], Awaitable[None] | None]
 
 
-async def give_up(
+async def revoke(
     subscriptions: Subscriptions, partitions: Collection[TopicPartition], *, is_lost: bool = False
 ) -> None:
     """Tell the listener while the partitions are still assigned, so that it can commit and look; then they go."""
@@ -20,7 +20,7 @@ async def give_up(
             subscriptions.assign_from_group([one for one in subscriptions.assigned() if one not in going])
 
 
-async def take_up(subscriptions: Subscriptions, partitions: Collection[TopicPartition]) -> None:
+async def assign(subscriptions: Subscriptions, partitions: Collection[TopicPartition]) -> None:
     """Assign partitions beside those that stay, and tell the listener."""
     if not subscriptions.is_group_managed:
         return

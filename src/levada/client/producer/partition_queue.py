@@ -22,8 +22,8 @@ class PartitionQueue:
     """
 
     __slots__ = (
-        "acquainted_at_ms",
-        "acquainted_with",
+        "acknowledged_batch_ms",
+        "acknowledged_producer_id",
         "in_doubt",
         "is_muted",
         "largest_batch",
@@ -57,9 +57,9 @@ class PartitionQueue:
         self.producer_epoch = -1
         self.next_sequence = 0
         self.last_acknowledged = NO_SEQUENCE
-        self.acquainted_with = NO_PRODUCER_ID
+        self.acknowledged_producer_id = NO_PRODUCER_ID
         """The producer id under which the partition's leader has acknowledged something."""
-        self.acquainted_at_ms = 0.0
+        self.acknowledged_batch_ms = 0.0
         """When the last batch was begun that it acknowledged."""
         self.in_doubt = False
         """A batch was given up whose sequence the broker may have seen; nothing new until the rest is settled."""
@@ -106,8 +106,8 @@ class PartitionQueue:
         return batch.base_sequence == (self.last_acknowledged + 1) % SEQUENCE_LIMIT
 
     def acknowledged(self, batch: Batch) -> None:
-        self.acquainted_with = batch.producer_id
-        self.acquainted_at_ms = batch.created_ms
+        self.acknowledged_producer_id = batch.producer_id
+        self.acknowledged_batch_ms = batch.created_ms
         if batch.producer_id == self.producer_id and batch.producer_epoch == self.producer_epoch:
             self.last_acknowledged = (batch.base_sequence + batch.count - 1) % SEQUENCE_LIMIT
 
@@ -123,5 +123,5 @@ class PartitionQueue:
             self.number(batch)
 
     def _is_known_to_leader(self) -> bool:
-        idle_ms = self.unresolved[0].created_ms - self.acquainted_at_ms
-        return self.acquainted_with == self.producer_id and idle_ms < FORGOTTEN_AFTER_MS
+        idle_ms = self.unresolved[0].created_ms - self.acknowledged_batch_ms
+        return self.acknowledged_producer_id == self.producer_id and idle_ms < FORGOTTEN_AFTER_MS
