@@ -269,7 +269,7 @@ def a_blocking_consumer_computes(bootstrap: str) -> None:
         assert slow.group_metadata() == before
         with BlockingConsumer(bootstrap, **options) as other:
             other.subscribe([topic])
-            # Meanwhile nobody polls the first one.
+            # Meanwhile the first one is not polled.
             deadline = time.monotonic() + WAIT_SECONDS
             while len(other.assignment()) < 2:
                 assert time.monotonic() < deadline, "it keeps its partitions"

@@ -32,7 +32,7 @@ def server(tmp_path: Path) -> Server:
 
 @pytest.fixture
 def play() -> Scene:
-    """Plays a scene in virtual time, and looks that it left nobody waiting."""
+    """Plays a scene in virtual time, and looks that it left no fetch waiting."""
 
     def run(scene: Coroutine[Any, Any, None]) -> None:
         loop = SimLoop()

@@ -125,7 +125,7 @@ class FakeNode:
         return not self.is_congested
 
     def take(self) -> list[Asked]:
-        """The requests since somebody last looked."""
+        """The requests since the test last looked."""
         taken, self.asked = self.asked, []
         return taken
 
