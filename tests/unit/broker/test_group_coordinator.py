@@ -1,4 +1,4 @@
-"""Groups on an event loop: who waits is answered, who went away is not, and time passes by itself."""
+"""Groups on an event loop: a request that waits is answered unless its client went away, and time passes by itself."""
 
 import asyncio
 from collections.abc import Coroutine

@@ -26,7 +26,7 @@ def numbers(assignment: Mapping[str, Sequence[Partition]]) -> dict[str, list[int
 def joined_again(
     name: str, members: Mapping[str, Subscription], before: Assignment, generation_id: int = 1
 ) -> dict[str, Subscription]:
-    """The members' next subscriptions, made as consumers make them; who is not in `members` has left."""
+    """The members' next subscriptions, made as consumers make them; a member that is not in `members` has left."""
     found: dict[str, Subscription] = {}
     for member_id, member in members.items():
         assignor = ASSIGNORS[name]()
