@@ -1,4 +1,4 @@
-"""The bytes alone: the same ones through the same broker, over one connection, and nobody who looks at them.
+"""The bytes alone: the same ones through the same broker, over one connection, and no client that looks at them.
 
 Requests are encoded before, answers are received into one buffer and counted. What is left is the broker, the kernel
 and the machine; a client has to encode or decode the records besides, on the same cores.

@@ -210,7 +210,7 @@ class AiokafkaSend(_Looped):
 def fill(settings: Settings) -> None:
     """More records to read than a round takes, evenly spread; once for all who read.
 
-    Who comes to the end of a log waits there for more, and is in the middle of that when the next round begins.
+    A consumer at the end of a log waits there for more, and is in the middle of that when the next round begins.
     """
     with Producer(settings.bootstrap, batch_size=BATCH_BYTES, buffer_memory=BUFFER_BYTES) as producer:
         each = 2 * settings.count // settings.partitions

@@ -2,7 +2,7 @@
 
 One broker, equal settings, rounds that take turns. Each ratio is ours over the peer's records per second of the same
 round; its lower bound is that of a 90 % interval for the median. Ends with 1 when a figure is below what is wanted.
-Beside them what the bytes alone take, whoever encodes or decodes them (`benchmarks.client_ceilings`).
+Beside them what the bytes alone take, with no client that encodes or decodes them (`benchmarks.client_ceilings`).
 """
 
 import argparse
@@ -48,7 +48,7 @@ CEILINGS: dict[str, tuple[Callable[[Settings], Contender], str]] = {
     "bare produce": (BareProduce, "confluent produce"),
     "bare fetch": (BareFetch, "confluent consume"),
 }
-"""The same bytes and nobody who looks at them, and the peer that they are compared with."""
+"""The same bytes and no client that looks at them, and the peer that they are compared with."""
 
 
 def main() -> int:

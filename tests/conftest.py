@@ -15,7 +15,7 @@ hypothesis.settings.load_profile("levada")
 
 
 def pytest_sessionfinish() -> None:
-    """kafka-python leaves sockets behind; those that nobody found yet would at the very end be an error of pytest."""
+    """kafka-python leaves sockets behind; those not collected yet would at the very end be an error of pytest."""
     if "kafka" in sys.modules:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ResourceWarning)

@@ -20,7 +20,7 @@ SECOND_MS = 1_000
 
 
 class CommitRefused(Exception):
-    """A commit did not take effect, or nobody knows whether it did."""
+    """A commit did not take effect, or the client cannot know whether it did."""
 
 
 NO_BROKER = (AiokafkaError, KafkaPythonError)

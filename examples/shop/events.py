@@ -35,7 +35,7 @@ Fields: TypeAlias = dict[str, str | int]
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A record of a raw topic; broken ones have a value that nobody can read."""
+    """A record of a raw topic; broken ones have a value that no reader can decode."""
 
     topic: str
     key: str

@@ -30,7 +30,7 @@ SCHEMAS = {
 }
 
 TOO_LATE_MS = 10 * 60_000
-"""What happened so long before it was recorded is not counted by anybody: it goes to the dead letters."""
+"""What happened so long before it was recorded is not counted by any query: it goes to the dead letters."""
 
 WATERMARK = "2 minutes"
 """How long the streams wait for what is late; nothing that is not a dead letter is later than that."""

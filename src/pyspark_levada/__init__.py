@@ -1,7 +1,7 @@
 """Spark's data source `levada`; Spark finds it by this package's name.
 
 Spark imports every `pyspark_*` package whenever it looks for one: so this one stays light, and the rest of it is loaded
-by whoever reads or writes.
+by the first read or write.
 """
 
 from typing import TYPE_CHECKING

@@ -158,7 +158,7 @@ class Bookkeeper(Worker):
         time.sleep(PAUSE_SECONDS)
 
     def _end(self, call: Any) -> None:
-        """As long as the answer does not come, nobody knows, and the same call is to be repeated."""
+        """As long as the answer does not come, the outcome is unknown, and the same call is to be repeated."""
         while True:
             try:
                 call(5)
@@ -180,7 +180,7 @@ class Reading:
         if expected is not None and offset != expected:
             self.faults.append(f"partition {partition}: offset {offset} where {expected} was due")
         if expected is None and offset and offset - 1 not in offsets:
-            self.faults.append(f"partition {partition}: began at {offset}, and nobody had read what is before")
+            self.faults.append(f"partition {partition}: began at {offset}, and no member had read what is before")
         if offsets.setdefault(offset, value) != value:
             self.faults.append(f"partition {partition}: two records at offset {offset}")
 
@@ -218,7 +218,7 @@ class Reader(Worker):
                 self._consumer.commit(timeout=20)
                 self._reading.commits += 1
             except (CommitFailed, RebalanceInProgress):
-                # Somebody else goes on from where the group was.
+                # Another member goes on from where the group was.
                 return
 
     def close(self) -> None:

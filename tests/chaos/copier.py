@@ -47,7 +47,7 @@ class Source(Protocol):
 
 
 class ConfluentSource:
-    """A member of a group; who is no member any more is refused by the generation it says (KIP-447)."""
+    """A member of a group; one that is no member any more is refused by the generation it says (KIP-447)."""
 
     def __init__(self, bootstrap: str, topic: str, group: str, _partitions: Iterable[int]) -> None:
         self.group: Any = None

@@ -1,4 +1,4 @@
-"""SIGKILL again and again under our own clients: nothing acknowledged is lost or doubled, and nobody waits for ever.
+"""SIGKILL again and again under our own clients: nothing acknowledged is lost or doubled, and no call waits for ever.
 
 `LEVADA_SOAK=1` goes on for five minutes.
 """
@@ -27,7 +27,7 @@ LEAST_KILLS = 3
 WAIT_SECONDS = 60.0
 PATIENT_MS, HASTY_MS = 30_000, 600
 SLACK_SECONDS = 1.0
-"""The loop's thread has to get its turn on a busy machine before anybody can be told."""
+"""The loop's thread has to get its turn on a busy machine before a caller can be told."""
 TOPIC, PARTITIONS, TRANSACTIONS, TRANSACTION_PARTITIONS = "killed", 3, "atomic", 2
 SETTINGS = (
     "group.initial.rebalance.delay.ms=0",
@@ -95,7 +95,7 @@ class Town:
     def wait_for_progress(self) -> None:
         """Until everybody has got on since now."""
         before = self.progress()
-        self.wait_until(lambda: all(now > was for now, was in zip(self.progress(), before)), "nobody gets on")
+        self.wait_until(lambda: all(now > was for now, was in zip(self.progress(), before)), "no client gets on")
 
     def wait_until(self, condition: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + WAIT_SECONDS
@@ -143,7 +143,7 @@ def check_sent(sent: list[Sent], logs: list[list[ConsumerRecord]], pulse: Pulse)
     assert not twice, f"records are there twice: {twice}"
     places = {record.value: record.offset for log in logs for record in log}
     for each in sent:
-        assert each.told_at, "nobody was told"
+        assert each.told_at, "no callback was told"
         assert each.handle is not None
         assert each.handle.done()
         limit_ms = HASTY_MS if each.value.startswith(b"2-") else PATIENT_MS
@@ -183,7 +183,7 @@ def test_nothing_acknowledged_is_lost_and_nobody_waits_for_ever(broker: BrokerPr
             time.sleep(chance.choice((0, 0.05, 0.3, 1.5)))
             broker.kill()
             kills += 1
-            # Some records of the hasty producer are too late while nobody is there.
+            # Some records of the hasty producer are too late while no broker is there.
             time.sleep(chance.choice((0, 0, 0.5)))
             broker.start()
             town.wait_for_progress()

@@ -200,7 +200,7 @@ def test_offsets_on_a_full_disk_are_those_that_were_acknowledged(small_disk: Pat
 
 @dataclass(slots=True)
 class Producer:
-    """One transaction of an id that nobody else has, with a record and an offset."""
+    """One transaction of an id that no other producer has, with a record and an offset."""
 
     number: int
     name: str

@@ -206,7 +206,7 @@ class Storm:
             time.sleep(0.05)
 
     def settle(self) -> None:
-        """Until all that is sent is delivered, so nobody's partitions lie idle, and every process has its part."""
+        """Until all that is sent is delivered, so no member's partitions lie idle, and every process has its part."""
         sent = len(self._flow.sent)
         had = {worker.received: worker.read_bytes for worker in self._crowd.running}
 

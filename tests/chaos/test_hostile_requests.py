@@ -203,9 +203,7 @@ RECORD_CASES = [
     hostile(
         "negative sizes", ApiKey.FETCH, 12, fetched([{"partition": 0}], min_bytes=MIN_INT32, max_bytes=MIN_INT32), OK
     ),
-    hostile(
-        "a session nobody opened", ApiKey.FETCH, 12, fetched([], session_id=MAX_INT32, session_epoch=1), NO_SESSION
-    ),
+    hostile("a session never opened", ApiKey.FETCH, 12, fetched([], session_id=MAX_INT32, session_epoch=1), NO_SESSION),
     hostile("a negative epoch", ApiKey.FETCH, 12, fetched([], session_id=1, session_epoch=MIN_INT32), NO_SESSION),
     hostile(
         "nothing to forget",

@@ -169,7 +169,7 @@ def test_a_directory_that_vanishes_takes_its_partitions_along_and_brings_them_ba
             handles = [producer.send("later", b"here", partition=index) for index in range(4)]
             assert [handle.result(10).offset for handle in handles] == [0] * 4
         assert not (tmp_path / SECOND).exists()
-        # It is of no use before a restart: nobody has looked at what is in it now.
+        # It is of no use before a restart: no start has looked at what is in it now.
         bring_back(tmp_path, SECOND)
         check_refused(broker, writers, SECOND)
         end(broker, ending)

@@ -67,7 +67,7 @@ class Clients:
         self.committer.check(self._bootstrap)
 
     def shorten(self, admin: Admin, root: Path) -> None:
-        """Begin the logs later; whoever kills the broker may do so when that is on the disk."""
+        """Begin the logs later; the test may kill the broker when that is on the disk."""
         wanted = {writer.partition: max(writer.acknowledged) - KEPT_RECORDS for writer in self.writers}
         later = {partition: offset for partition, offset in wanted.items() if offset > self.start_offsets[partition]}
         assert dict(admin.delete_records(later)) == later
@@ -140,7 +140,7 @@ def test_kills_in_the_middle_of_moves_lose_nothing_and_leave_each_log_in_one_pla
 
 
 def test_flushes_under_way_while_a_log_moves_are_of_no_harm(tmp_path: Path) -> None:
-    """Whoever waits for the device is told of no error, and no coordinator stops."""
+    """A client that waits for the device is told of no error, and no coordinator stops."""
     broker = several(tmp_path, "log.flush.interval.messages=1").start()
     try:
         with clients(broker) as busy, Admin(broker.bootstrap) as admin:

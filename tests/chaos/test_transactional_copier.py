@@ -60,7 +60,7 @@ class Copier:
             self.process.wait()
 
     def revive(self) -> None:
-        """As whoever looks after such processes would; nothing arrives any more if it ends again and again."""
+        """As a supervisor of such processes would; nothing arrives any more if it ends again and again."""
         if self.process is not None and self.process.poll() is not None:
             self.start()
 
@@ -188,7 +188,7 @@ class Storm:
         return sum(copy.progress for copy in self._copies) / len(self._copies)
 
     def disturb(self) -> None:
-        """Whoever has come as far as its next kill is killed; all that is left is left to the clients."""
+        """A copier that has come as far as its next kill is killed; all that is left is left to the clients."""
         for copy in self._copies:
             if copy.kills < SIZE.kills and copy.progress > (copy.kills + 0.5) / (SIZE.kills + 1):
                 copy.kills += 1
@@ -247,7 +247,7 @@ def test_a_copy_is_what_it_was_copied_from_whoever_is_killed(broker: BrokerProce
 
 
 def finish(broker: BrokerProcess, copies: list[Copy]) -> None:
-    """Nobody copies any more, and whatever was left open is aborted by another producer with its id."""
+    """No copier runs any more, and whatever was left open is aborted by another producer with its id."""
     for copy in copies:
         for number, copier in enumerate(copy.copiers):
             copier.kill()

@@ -202,7 +202,7 @@ async def scenario_13_sticky_keeps_what_members_had(bootstrap: str) -> None:
 
 
 async def scenario_14_what_a_commit_before_and_after_processing_costs(bootstrap: str) -> None:
-    """Committed first, records are lost; processed first, they are repeated; only that can happen to who commits."""
+    """Committed first, records are lost; processed first, they are repeated; members that commit see no more."""
     topic = unique("dying")
     create_topic(bootstrap, topic, 1, 65_533)
     partition = TopicPartition(topic, 0)
@@ -269,7 +269,7 @@ def a_blocking_consumer_computes(bootstrap: str) -> None:
         assert slow.group_metadata() == before
         with BlockingConsumer(bootstrap, **options) as other:
             other.subscribe([topic])
-            # Meanwhile nobody polls the first one.
+            # Meanwhile the first one is not polled.
             deadline = time.monotonic() + WAIT_SECONDS
             while len(other.assignment()) < 2:
                 assert time.monotonic() < deadline, "it keeps its partitions"

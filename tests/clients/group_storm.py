@@ -135,7 +135,7 @@ class Storm:
             await asyncio.sleep(0.3)
 
     def check_values(self) -> None:
-        """Everything was read by somebody, and each member read each partition in order."""
+        """Everything was read by a member, and each member read each partition in order."""
         everybody = [*self.members, *self.gone]
         read = {value for member in everybody for value in member.values}
         sent = {f"{index}-{number}".encode() for index, count in enumerate(self.sent) for number in range(count)}

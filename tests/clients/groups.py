@@ -350,7 +350,7 @@ class AiokafkaMember(_InThread):
 
 
 async def run_members(members: Iterable[Member], inside: Callable[[], Awaitable[None]]) -> None:
-    """Start them, do something, and stop whoever still runs."""
+    """Start them, do something, and stop those that still run."""
     started: list[Member] = []
     try:
         for member in members:

@@ -1,4 +1,4 @@
-"""Talks wildly to a broker until somebody stops it: `make fuzz`, with MINUTES=... to end and SEED=... to repeat.
+"""Talks wildly to a broker until it is stopped: `make fuzz`, with MINUTES=... to end and SEED=... to repeat.
 
 A broker must stay alive, serve others, keep its memory, have no error of its own, and take no turn of its event loop
 that is longer than HELD_MS, but for those that LONG_TURNS names. The first finding ends the run:

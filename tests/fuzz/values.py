@@ -115,7 +115,7 @@ EXTREMES = {
 class Values:
     """Makes messages. What a broker has told is mixed in by the name of its field: member ids, sessions, offsets.
 
-    Whoever has a parent goes by what it heard itself most of the time, sometimes by what others did.
+    One with a parent goes by what it was told itself most of the time, sometimes by what others were.
     """
 
     def __init__(self, parent: "Values | None" = None, *, never_changes: bool = False) -> None:

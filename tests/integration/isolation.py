@@ -22,7 +22,7 @@ Read = Callable[[BrokerProcess, str, int, str], list[bytes]]
 
 
 def end_of(broker: BrokerProcess, topic: str, partition: int, isolation: str) -> int:
-    """The latest offset: the last stable one for who reads committed records."""
+    """The latest offset: the last stable one for a reader of committed records."""
     latest: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]
     # Held by a name: the future does not keep its client alive.
     admin: Any = AdminClient({"bootstrap.servers": broker.bootstrap})

@@ -170,7 +170,7 @@ def test_acls_are_refused_without_an_authorizer(admin: Any) -> None:
     its = AclBindingFilter(ResourceType.TOPIC, "listed", ResourcePatternType.LITERAL, "User:ann", "*", *kinds)
     assert outcome(admin.create_acls([binding])) == "SECURITY_DISABLED"
     assert outcome(admin.delete_acls([its])) == "SECURITY_DISABLED"
-    # librdkafka tells nobody the code of a description.
+    # librdkafka does not tell its users the code of a description.
     assert admin.describe_acls(its).result(WAIT_SECONDS) == []
 
 

@@ -1,4 +1,4 @@
-"""Clients that nobody closes, that are forked, interrupted, dropped: they end without noise and lose nothing."""
+"""Clients that are not closed, that are forked, interrupted, dropped: they end without noise and lose nothing."""
 
 import asyncio
 import os
@@ -19,7 +19,7 @@ def values_in(broker: BrokerProcess, topic: str) -> list[bytes]:
     return values_of(asyncio.run(read_all(broker.bootstrap, topic)))
 
 
-# Nobody closes
+# Clients that are not closed
 
 
 ENDS_OF_LOOPS = {
@@ -370,7 +370,7 @@ def send():
         producer.send(topic, bytes(10_000))
 check_interrupted(send)
 check_interrupted(lambda: producer.send_many(topic, [bytes(10_000)] * 10))
-check_interrupted(lambda: producer.send("a topic that nobody knows yet", b""))
+check_interrupted(lambda: producer.send("a topic that is not known yet", b""))
 check_closed(producer)
 """
 

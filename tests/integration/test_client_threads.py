@@ -112,7 +112,7 @@ def test_senders_are_told_when_the_producer_is_closed_meanwhile(broker: BrokerPr
         assert isinstance(sender.error, IllegalState), sender.error
     acknowledged = 0
     for handle in [handle for each in handles for handle in each]:
-        assert handle.done(), "a record was taken, and nobody will tell what became of it"
+        assert handle.done(), "a record was taken, and no handle tells what became of it"
         acknowledged += handle.exception(0) is None
     assert acknowledged == sum(map(len, handles)), "what was taken before the end was sent"
     values = read_all(broker.bootstrap, topic, acknowledged)
@@ -167,7 +167,7 @@ def test_a_delivery_callback_may_send_and_may_not_wait(broker: BrokerProcess, ca
         waits: list[Callable[[], Any]] = [
             producer.flush,
             producer.close,
-            lambda: producer.send("a topic that nobody knows yet", b"value"),
+            lambda: producer.send("a topic that is not known yet", b"value"),
             lambda: producer.send_many(topic, [b"value"]),
         ]
 
@@ -269,7 +269,7 @@ def fill(producer: Producer, topic: str) -> int:
 def test_no_time_to_block_means_an_error_at_once(broker: BrokerProcess) -> None:
     topic = topic_of(broker.bootstrap, "no-time")
     with Producer(broker.bootstrap, max_block_ms=0, buffer_memory=100_000) as producer:
-        # Nobody has asked for the topic yet, and there is no time to.
+        # The client has not asked for the topic yet, and there is no time to.
         with pytest.raises(TimedOut, match=r"max\.block\.ms"):
             producer.send(topic, b"first")
         deadline = time.monotonic() + WAIT_SECONDS

@@ -106,7 +106,7 @@ def test_a_consumer_that_is_forgotten_makes_no_noise(broker: BrokerProcess, capl
 
 @pytest.mark.parametrize("moment_ms", [0, 1, 5, 20, 100])
 def test_a_loop_may_end_at_any_moment(broker: BrokerProcess, caplog: pytest.LogCaptureFixture, moment_ms: int) -> None:
-    """As with asyncio.run and an error, or Ctrl-C: what is under way is cancelled, and nobody closes anything."""
+    """As with asyncio.run and an error, or Ctrl-C: what is under way is cancelled, and nothing is closed."""
 
     async def scenario() -> None:
         consumer = reader(broker.bootstrap, group_id=f"ended-{moment_ms}")

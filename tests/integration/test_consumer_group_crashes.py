@@ -1,4 +1,4 @@
-"""Groups of our consumers whose broker is killed and comes back: nothing is lost, and nobody has to be restarted."""
+"""Groups of our consumers whose broker is killed and comes back: nothing is lost, and no consumer needs a restart."""
 
 import asyncio
 from collections.abc import Iterator

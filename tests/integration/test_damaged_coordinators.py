@@ -1,4 +1,4 @@
-"""A damaged partition of a coordinator's topic is the trouble of those who hash to it, until it is mended."""
+"""A damaged partition of a coordinator's topic troubles only the groups and ids that hash to it, until it is mended."""
 
 import asyncio
 from collections.abc import Callable, Iterator

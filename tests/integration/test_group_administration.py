@@ -182,7 +182,7 @@ def test_an_administrator_removes_a_member_and_its_partitions_go_to_the_other(
         victim = next(iter(before))
         codes = other_admin.remove_group_members("removed", [MemberToRemove(member_id=victim)])
         assert [error.errno for error in codes.values()] == [0]
-        # It finds out by its next heartbeat and joins as somebody new.
+        # It finds out by its next heartbeat and joins as a new member.
         wait_until(lambda: have_two_partitions_each(one, other))
 
         def member_ids() -> set[str]:

@@ -110,7 +110,7 @@ def go_on(broker: BrokerProcess, group: str, members: list[Member], round_number
     new = [b"%d-%d" % (round_number, number) for number in range(8)]
     produce(broker, group, *new)
     received = poll_until(members, lambda received: len(received) >= len(new))
-    assert sorted(received) == new, "records came again: somebody did not go on where it was"
+    assert sorted(received) == new, "records came again: a member did not go on where it was"
     # That a commit is taken says that the coordinator knows the member and its generation.
     wait_until(lambda: all(commits(member) for member in members))
 

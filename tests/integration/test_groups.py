@@ -41,7 +41,7 @@ def wait_until(is_true: Callable[[], bool]) -> None:
 
 
 def have_two_partitions_each(*consumers: Consumer) -> bool:
-    # Every one is polled each time: a consumer takes part in a rebalance only while somebody polls it.
+    # Every one is polled each time: a consumer takes part in a rebalance only while it is polled.
     polled = [consumer.poll(0.05) is None for consumer in consumers]
     return all(polled) and all(len(consumer.assignment()) == 2 for consumer in consumers)
 

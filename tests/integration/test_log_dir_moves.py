@@ -1,4 +1,4 @@
-"""Replicas that move between the directories of a broker while clients use them: nobody notices but by the paths."""
+"""Replicas that move between the directories of a broker while clients use them: only the paths tell."""
 
 import re
 import shutil

@@ -372,7 +372,7 @@ def test_polls_of_prefetched_records_keep_a_member_in_its_group(broker: BrokerPr
             polls += len(take(consumer, 1, 1))
             time.sleep(0.002)
         check_has_prefetched(consumer, polls)
-        # Who has left hears of it in a poll that asks the loop.
+        # A consumer that has left hears of it in a poll that asks the loop.
         take(consumer, 1, 1)
         assert consumer.group_metadata() == before
         assert told == ["assigned"]

@@ -147,7 +147,7 @@ def test_an_answer_that_is_too_late_is_asked_for_again(broker: BrokerProcess, pr
 
 
 def test_after_a_record_was_given_up_the_next_ones_are_there_once(broker: BrokerProcess, proxy: FaultyProxy) -> None:
-    """Nobody knows whether the broker has what was given up, so the next ones are sent under a new epoch."""
+    """It is unknown whether the broker has what was given up, so the next ones are sent under a new epoch."""
     topic = topic_of(broker.bootstrap, "doubt")
 
     async def main() -> None:

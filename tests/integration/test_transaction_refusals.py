@@ -120,7 +120,7 @@ def test_who_is_fenced_learns_it_by_the_name_that_the_request_knows(broker: Brok
 
 
 def test_offsets_of_a_producer_that_was_replaced_open_no_transaction(tmp_path: Path) -> None:
-    """Where nobody verifies transactions, only the producer's epoch in the offsets' own partition tells."""
+    """Where transactions are not verified, only the producer's epoch in the offsets' own partition tells."""
 
     async def commit_offset(channel: Channel, member: GroupCommitMember) -> ErrorCode:
         place = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")

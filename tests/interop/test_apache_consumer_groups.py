@@ -351,7 +351,7 @@ class ApacheSide(Side):
             metadata = await self._call(MetadataRequest(topics=None), 12)
             self._ids.update({topic.name: topic.topic_id for topic in metadata.topics})
             if condition({topic.name: topic.partitions for topic in metadata.topics}):
-                # Coordinators hear of it a little later than those who are asked for metadata.
+                # Coordinators hear of it a little later than brokers that are asked for metadata.
                 await asyncio.sleep(0.3)
                 return
             await asyncio.sleep(PAUSE_SECONDS)
@@ -720,7 +720,7 @@ async def a_classic_group_is_upgraded_and_goes_back(side: Side) -> list[Answer]:
 @scenario
 async def classic_members_give_up_and_get(side: Side) -> list[Answer]:
     a = named(side, "a")
-    # As many as can be shared evenly: who gets more depends on the ids that a broker gives to classic members.
+    # As many as can be shared evenly: which member gets more depends on the ids that a broker gives to classic members.
     await side.topic(a, 6)
     return [
         await side.beat("m1", 0, a),

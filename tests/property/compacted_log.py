@@ -423,7 +423,7 @@ class KilledCompactedLog:
     # Checking
 
     def _stored(self) -> list[BatchView]:
-        """All batches; whoever reads comes to the end of the log, whatever was cleaned there."""
+        """All batches; a reader comes to the end of the log, whatever was cleaned there."""
         position, stored = self.log.start_offset, []
         while position < self.log.end_offset:
             batches = batches_from(self.log, position)

@@ -189,7 +189,7 @@ class CompactedModel:
         horizons = {left.horizon_ms}
         rows = dict(batch.numbered())
         if not any(rows[offset][1] is None for offset in left.offsets if offset >= self.start):
-            # A tombstone below the start sets a horizon, unless an earlier pass took it: nobody looks there.
+            # A tombstone below the start sets a horizon, unless an earlier pass took it: the cleaner does not look.
             horizons.add(batch.horizon_ms)
         return is_certain and (not found or horizon_ms in horizons)
 

@@ -1,4 +1,4 @@
-"""Both batch writers against each other and against the builder, on records nobody thought of."""
+"""Both batch writers against each other and against the builder, on records that hypothesis makes up."""
 
 from array import array
 from types import ModuleType

@@ -23,7 +23,7 @@ class Group:
     racks: ReplicaRacks
 
     def partitions(self) -> set[Partition]:
-        """All that somebody subscribes to."""
+        """All that a member subscribes to."""
         topics = {topic for member in self.members.values() for topic in member.topics}
         return {(topic, n) for topic in topics for n in range(self.counts.get(topic, 0))}
 
@@ -99,7 +99,7 @@ def assign(name: str, group: Group) -> Assignment:
 
 
 def settle(group: Group) -> tuple[Assignment, int]:
-    """Cooperative rebalances, until nobody has to give up anything; with the number of rounds."""
+    """Cooperative rebalances, until no member has to give up anything; with the number of rounds."""
     for generation_id in range(4, 34):
         assignment = assign("cooperative-sticky", group)
         owned = {member_id: set(member.owned_partitions) for member_id, member in group.members.items()}

@@ -329,7 +329,7 @@ class Machine:
         self._now_ms = 0
 
     def check_end(self) -> None:
-        """Whoever comes last sees everything that was ever acknowledged, in its place."""
+        """A reader that comes last sees everything that was ever acknowledged, in its place."""
         self.stop()
         for operation in ("append", "sync", "names"):
             self.file_system.faults.fail_randomly(operation, 0.0)

@@ -1,4 +1,4 @@
-"""Both kernels against each other and against themselves, on records nobody thought of."""
+"""Both kernels against each other and against themselves, on records that hypothesis makes up."""
 
 from collections.abc import Callable
 from contextlib import suppress

@@ -258,7 +258,7 @@ class World:
 
     def grouped(self, chosen: list[Instance], members: list[GroupMember], outcome: GroupOutcome | None) -> None:
         if outcome is None:
-            # The reply was lost: whoever leads the group asks again until there is one.
+            # The reply was lost: the client that commits the group asks again until there is one.
             self.ask_for_group(chosen, members)
             return
         self.asking = [one for one in self.asking if one[0] is not chosen]
@@ -272,7 +272,7 @@ class World:
                 instance.give_up()
 
     def tell(self) -> None:
-        """One write to one partition; whoever has all its markers is complete."""
+        """One write to one partition; a transaction with all its markers is complete."""
         if not self.work:
             return
         work, coordinator_epoch, left = self.chance.choice(self.work)
@@ -452,7 +452,7 @@ def test_a_crash_before_the_batch_is_committed_leaves_none_of_the_group() -> Non
     journal.held_at = None
     group.reload()
     assert {group.coordinator.state(name) for name in MEMBERS} == {TransactionState.ONGOING}
-    # Whoever leads the group is gone for ever: readers go on after the timeout.
+    # The client that commits the group is gone for ever: readers go on after the timeout.
     group.coordinator.advance(80_000)
     while group.coordinator.work:
         work = group.coordinator.work.pop(0)

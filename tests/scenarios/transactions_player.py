@@ -93,7 +93,7 @@ class TransactionsPlayer:
         return self._repeat_group_commit()
 
     def _repeat_group_commit(self) -> list[str]:
-        """The same members with the same epochs, as whoever did not get the reply would ask again."""
+        """The same members with the same epochs, as a client that did not get the reply would ask again."""
         members, names = self._group, [member.transactional_id for member in self._group]
         outcome = self._ask(lambda machine, token: machine.group_commit(token, members, self._coordinator.now_ms))
         if outcome is None or isinstance(outcome, KafkaError):

@@ -87,7 +87,7 @@ def keyed(value: bytes) -> Row:
 
 
 class CleanedNode:
-    """The scenario: write with nobody cleaning, start anew with a cleaner, die in it or not, start again, and look."""
+    """The scenario: write without a cleaner, start anew with a cleaner, die in it or not, start again, and look."""
 
     def __init__(self, simulation: Simulation, death: Death | None) -> None:
         self._simulation = simulation

@@ -152,7 +152,7 @@ def test_what_is_read_is_the_last_commit_or_one_that_was_under_way() -> None:
     history = OffsetHistory()
     history.check_read(PARTITION, "", -1, 0.5, 0.6)
     first = history.send(PARTITION, "first", 10, 1.0)
-    # Nobody knows yet whether it has happened.
+    # It is not known yet whether it has happened.
     history.check_read(PARTITION, "", -1, 1.1, 1.2)
     history.acknowledge(first, 2.0)
     history.check_read(PARTITION, "first", 10, 2.1, 2.2)

@@ -95,7 +95,7 @@ def test_decisions_that_a_new_coordinator_does_not_read_back_are_caught(monkeypa
 
     monkeypatch.setattr(Shard, "load", partly)
     text = complaint()
-    # Committed here and there, or nowhere, or nobody's any more: by when and where the crash was.
+    # Committed here and there, or nowhere, or of no owner any more: by when and where the crash was.
     assert any(part in text for part in ("and wrote to", "nothing of it is visible", "as if its id were another's"))
 
 

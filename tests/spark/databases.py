@@ -77,7 +77,7 @@ class PostgresServer:
 
 
 class SqliteFile:
-    """A SQLite file; it is away while somebody holds it for themselves."""
+    """A SQLite file; it is away while another process holds its lock."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -1,4 +1,4 @@
-"""The sink with places where a test can have somebody killed: the driver with all its processes, a broker, a task.
+"""The sink with places where a test can have a process killed: the driver with all its processes, a broker, a task.
 
 Tasks and commits run in processes of their own, so a plan of faults lies in a directory, where all of them find it.
 """

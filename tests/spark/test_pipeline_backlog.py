@@ -30,7 +30,7 @@ OLD, ENDING, FRESH = "old", "ending", "fresh"
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[TestDatabase]:
-    """PostgreSQL where it is installed, else a SQLite file that somebody holds."""
+    """PostgreSQL where it is installed, else a SQLite file that another process holds."""
     found: TestDatabase = PostgresServer() if server_programs() is not None else SqliteFile(tmp_path / "a.db")
     found.execute("CREATE TABLE orders (id BIGINT PRIMARY KEY, kind VARCHAR(10))")
     yield found

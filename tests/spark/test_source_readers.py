@@ -353,7 +353,7 @@ def test_a_broker_that_goes_away_and_returns_is_waited_for(own_broker: BrokerPro
         own_broker.kill()
         restart = threading.Timer(2.0, own_broker.start)
         restart.start()
-        # The driver has planned it, and the task finds nobody.
+        # The driver has planned it, and the task finds no broker.
         assert values(read(reader, [OffsetRange(topic, 0, 0, 6)])) == list(numbered(6))
         restart.join()
 

@@ -137,6 +137,16 @@ def test_the_architecture_page_names_every_package() -> None:
         assert f"| `{package}/` |" in table, package
 
 
+def test_every_word_of_ours_is_explained_by_a_file_that_is_there() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    section = page.partition("## Our words\n")[2].partition("\n## ")[0]
+    _titles, _line, *rows = [line for line in section.splitlines() if line.startswith("|")]
+    files = [re.fullmatch(r"\| .+ \| .+ \| `(\S+)` \|", row) for row in rows]
+    assert [row for row, file in zip(rows, files) if file is None] == []
+    assert [file[1] for file in files if file and not (SOURCE / file[1]).is_file()] == []
+    assert len(rows) >= 20
+
+
 def test_what_newcomers_are_sent_to_is_there() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text()
     links = [link for link in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in link]
@@ -191,6 +201,19 @@ def test_every_key_is_on_the_configuration_page() -> None:
     documented = (ROOT / "docs" / "configuration.md").read_text()
     for key in (*NODE_KEYS, *TOPIC_KEYS, *GROUP_KEYS):
         assert f"`{key.name}`" in documented, key.name
+
+
+def test_the_source_names_a_role_where_it_could_say_somebody() -> None:
+    """A reader learns which one acts: the leader, a follower, the coordinator, a member, the caller, an operator."""
+    riddle = re.compile(r"(?<![a-z])(?:somebody|anybody|nobody|someone|anyone|whoever)(?![a-z])", re.IGNORECASE)
+    found = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in sorted((ROOT / "src").rglob("*.py*"))
+        if path.suffix in (".py", ".pyx", ".pyi")
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if riddle.search(line)
+    ]
+    assert found == []
 
 
 def test_no_file_names_a_machine_or_leaves_work_undone() -> None:

@@ -1,4 +1,4 @@
-"""Tools for the cluster where no golden text can say it: nobody to ask, Ctrl-C at a bad moment, wrong words."""
+"""Tools for the cluster where no golden text can say it: no broker to ask, Ctrl-C at a bad moment, wrong words."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""What every handler can reach: this broker's place in the cluster, its replicas, and those who wait."""
+"""What every handler can reach: this broker's place in the cluster, its replicas, and requests that wait."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 
 
 class Controller(Protocol):
-    """Whoever decides for the cluster, near or far."""
+    """The cluster's controller, in this process or at another broker."""
 
     def submit(self, request: Any, version: int) -> Awaitable[Any]:
         """The reply, once the decision counts and this broker knows of it; KafkaError if there is none."""
@@ -56,7 +56,7 @@ class MovingReplica(NamedTuple):
 
 
 class ReplicaMoves(Protocol):
-    """Whoever moves replicas between the directories of this broker."""
+    """What moves replicas between the directories of this broker."""
 
     def want(self, partition: Partition, target: LogDirectory) -> None:
         """Move a replica to a directory, or leave it there; OSError if that cannot be begun."""

@@ -50,7 +50,7 @@ class BrokerConfig:
         faults: list[str] = []
         for name, text in sorted(settings.items()):
             key = self.keys.get(name)
-            # Kafka lets anybody store keys that it does not know.
+            # Kafka lets clients store keys that no broker knows.
             if key is None:
                 continue
             if key.dynamic is Dynamic.READ_ONLY:

@@ -156,7 +156,7 @@ def _broker_entry(
     source = synonyms[0].source if synonyms else ConfigSource.DEFAULT
     key = broker.keys.get(name)
     if key is None:
-        # Nobody knows what it holds; it may be a secret.
+        # The broker does not know what such a key holds; it may be a secret.
         return DescribedConfig(name, None, True, source, True, synonyms, UNKNOWN_TYPE, NO_EFFECT)
     if key.is_sensitive:
         value = None

@@ -19,7 +19,7 @@ def call_coordinator(
     answer: Callable[[Any], Response],
     refuse: Callable[[ErrorCode], Response],
 ) -> Response | Awaitable[Response]:
-    """`answer` makes a response of what the coordinator says, `refuse` of there being nobody to say it."""
+    """`answer` makes a response of what the coordinator says, `refuse` of the error where there is no coordinator."""
     try:
         future = coordinator.submit(identifier, operation)
         # A task for each heartbeat would cost more than the heartbeat.

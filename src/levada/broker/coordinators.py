@@ -49,7 +49,7 @@ class LoadFailure:
 
 
 class HostedShard(Generic[M]):
-    """A shard on the event loop: futures for those who wait, one timer for the nearest deadline."""
+    """A shard on the event loop: futures for requests that wait, one timer for the nearest deadline."""
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ class HostedShard(Generic[M]):
 
     def _on_change(self, _partition: Partition, _size: int) -> None:
         if self.partition.log.is_offline:
-            # Nothing that memory has beyond the log may be told to anybody.
+            # No client may be told what memory has beyond the log.
             logger.error("coordinator stopped partition=%s reason='its log is offline'", self.partition.name)
             self.close()
             return
@@ -197,7 +197,7 @@ class Coordinator(Generic[M]):
         self._on_fatal = on_fatal
         self.load_times_ms: list[int] = []
         self._loading: asyncio.Task[None] | None = None
-        # Sessions must not end because somebody sets the clock, and what is written down must be the time of day.
+        # Sessions must not end because an operator sets the clock, and what is written down must be the time of day.
         self._start_ms = clock.now_ms() - clock.monotonic_ms()
         self._load_buffer_size = load_buffer_size
         self._codec = codec

@@ -169,7 +169,7 @@ def _reply(codec: VersionCodec, header: RequestHeader, response: Any) -> Reply:
 
 
 def _unsupported(header: RequestHeader, route: Route | None) -> Reply:
-    """Only a client that asks for versions can be told; nobody else could read the answer."""
+    """Only a client that asks for versions can be told; no other could read the answer."""
     if route is None or header.api_key != ApiKey.API_VERSIONS:
         raise CloseConnection(f"api key {header.api_key} version {header.api_version} is not served")
     versions = ApiVersion(api_key=ApiKey.API_VERSIONS, min_version=route.versions[0], max_version=route.versions[-1])

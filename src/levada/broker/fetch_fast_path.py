@@ -56,7 +56,7 @@ class KnownFetch:
 
 
 class FetchFastPath(FastPath[KnownFetch]):
-    """Does what the handler does where there are records to read, for those who read uncommitted ones too."""
+    """Does what the handler does where there are records to read, for readers with `read_uncommitted`."""
 
     api = ApiKey.FETCH
     versions = range(9, 19)

@@ -273,7 +273,7 @@ def find_partition(wanted: WantedPartition, broker: Broker) -> Partition:
 
 
 def check_reader(partition: Partition, epoch: int, *, is_follower: bool) -> None:
-    """Refuse who comes in the wrong epoch, to the wrong broker, or as a replica that nobody knows."""
+    """Refuse a fetch in the wrong epoch, at a broker that does not lead, or from a broker without a replica."""
     if epoch >= 0:
         partition.check_epoch(epoch)
     partition.refuse_if_not_leader()

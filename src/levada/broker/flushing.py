@@ -35,13 +35,13 @@ class Flushing:
         """The outcome of the flush that covers what was appended until now; a failure takes the log offline.
 
         KafkaStorageError without that if no file could be opened for it: then the caller, or the upkeep of the node,
-        tries again. Who waits for the outcome shields it.
+        tries again. A caller that waits for the outcome shields it.
         """
         outcome = self._next.get(log)
         if outcome is None:
             loop = asyncio.get_running_loop()
             outcome = self._next[log] = loop.create_future()
-            # Whether anybody waits or not, the log knows of the failure.
+            # The log knows of the failure even if no request waits for the outcome.
             outcome.add_done_callback(lambda done: done.cancelled() or done.exception())
         if log not in self._running:
             self._running[log] = start(f"flush of {log.directory}", self._run(log))

@@ -1,4 +1,4 @@
-"""Kafka's gauges of a broker, read through a small view of it when somebody asks."""
+"""Kafka's gauges of a broker, read through a small view of it when metrics are collected."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field

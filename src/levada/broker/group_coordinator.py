@@ -37,5 +37,5 @@ class GroupCoordinator(Coordinator[GroupMachine]):
         self.run_all(lambda machine, now_ms: machine.forget_topics(wanted, now_ms))
 
     def reconfigure(self, settings: GroupSettings) -> None:
-        """Some settings change while the broker runs; new machines have them from whoever makes them."""
+        """Some settings change while the broker runs; new machines have them from `new_machine`."""
         self.run_all(lambda machine, _: machine.consumer.reconfigure(settings.consumer))

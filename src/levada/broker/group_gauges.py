@@ -1,4 +1,4 @@
-"""Kafka's gauges of group coordinators, counted when somebody asks."""
+"""Kafka's gauges of group coordinators, counted when metrics are collected."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -19,5 +19,5 @@ def ask(
     answer: Callable[[Any], Response],
     refuse: Callable[[ErrorCode], Response],
 ) -> Response | Awaitable[Response]:
-    """`answer` makes a response of what the coordinator says, `refuse` of there being nobody to say it."""
+    """`answer` makes a response of what the coordinator says, `refuse` of the error where there is no coordinator."""
     return call_coordinator(request.broker.groups, group_id, operation, answer, refuse)

@@ -35,7 +35,7 @@ async def _make(name: str, broker: "Broker") -> None:
     [result] = created.topics
     if result.error_code == ErrorCode.NONE:
         tell_if_capped(topic, broker)
-    # Somebody else may have been first.
+    # Another request, perhaps of another broker, may have been first.
     if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
         raise CoordinatorNotAvailable(f"cannot make {name}: {result.error_message}")
 

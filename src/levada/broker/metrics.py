@@ -1,4 +1,4 @@
-"""What the broker counts: plain integers where requests pass, Kafka's metrics made of them when somebody looks."""
+"""What the broker counts: plain integers where requests pass, Kafka's metrics made of them when they are collected."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -52,7 +52,7 @@ K = TypeVar("K")
 
 
 class TopicMetrics:
-    """Counters of one topic; whoever handles its requests adds to them."""
+    """Counters of one topic; the handlers of its requests add to them."""
 
     __slots__ = (*TOPIC_METERS, "is_busy", "meters", "seen")
 

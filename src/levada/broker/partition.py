@@ -1,4 +1,4 @@
-"""Where a partition's log, its place in the cluster and those who wait for its records meet."""
+"""Where a partition's log, its place in the cluster and the fetches that wait for its records meet."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -91,7 +91,7 @@ class Partition:
         self.notify(0)
 
     def remove(self) -> None:
-        """The topic is gone; whoever waits here learns it by trying again."""
+        """The topic is gone; a request that waits here learns it by trying again."""
         self.is_removed = True
         self.is_leader = False
         self.notify(0)
@@ -106,7 +106,7 @@ class Partition:
         is_verified: bool = False,
         max_opened: int = MAX_OPENED_AT_ONCE,
     ) -> Appended:
-        """Check what a producer sent and append it; those who wait for records hear of it.
+        """Check what a producer sent and append it; fetches that wait for records hear of it.
 
         Records of a transaction are taken when the coordinator has verified that they are part of it (KIP-890). A batch
         that must be opened and holds more than so many bytes is TakesLong.

@@ -13,16 +13,16 @@ class ProducerIds:
     def __init__(self, ask_for_block: Callable[[], Awaitable[Any]]) -> None:
         self._ask_for_block = ask_for_block
         self._next = self._end = 0
-        self._asking: asyncio.Lock | None = None
+        self._allocation_lock: asyncio.Lock | None = None
         self._returned: int | None = None
         """Allocated, and not used."""
 
     async def allocate(self) -> int:
         """The next id; KafkaError while the controller cannot be reached."""
-        if self._asking is None:
-            self._asking = asyncio.Lock()
+        if self._allocation_lock is None:
+            self._allocation_lock = asyncio.Lock()
         # One asks, the others wait for its block.
-        async with self._asking:
+        async with self._allocation_lock:
             if self._next == self._end:
                 block = await self._ask_for_block()
                 if block.error_code != ErrorCode.NONE:
@@ -42,7 +42,7 @@ class ProducerIds:
             self._returned = await self.allocate()
 
     def at_hand(self) -> int:
-        """The next id, if nobody has to be asked for it."""
+        """The next id, if the controller need not be asked for it."""
         if self._returned is not None:
             returned, self._returned = self._returned, None
             return returned

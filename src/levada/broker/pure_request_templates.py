@@ -9,7 +9,7 @@ from levada.protocol.errors import CodecError
 from levada.protocol.runtime import read_uvarint, uvarint
 
 CLIENT_LENGTH_AT: Final = 9
-"""The low byte of the client id's length. A longer id, or none, leads to a prefix that nobody knows."""
+"""The low byte of the client id's length. A longer id, or none, leads to a prefix that no template has."""
 CORRELATION_ID: Final = slice(4, 8)
 AFTER_CORRELATION_ID: Final = 8
 

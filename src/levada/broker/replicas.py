@@ -115,7 +115,7 @@ class Replicas:
         return list(placed)
 
     def place_again(self, partitions: list[Partition]) -> None:
-        """Nobody could be told of these."""
+        """The controller could not be told of these."""
         self._placed |= dict.fromkeys(partitions)
 
     def note_placed(self, partition: Partition) -> None:
@@ -130,7 +130,7 @@ class Replicas:
             del self._preferred[next(iter(self._preferred))]
 
     def keep_offline(self, topic: TopicState, index: int) -> None:
-        """A partition's log is out of reach; whoever asks for it learns so."""
+        """A partition's log is out of reach; a request for it is told so."""
         self._hosted(topic).offline.add(index)
 
     def lose(self, directory: LogDirectory) -> int:
@@ -318,7 +318,7 @@ class Replicas:
             partition.before_first_append = None
 
     def _sync_id(self, partition: Partition) -> None:
-        """After a power cut nobody could tell whose records lie in a directory without an id, if its name is reused."""
+        """After a power cut a directory without an id would not tell which topic's records it has."""
         self._unsynced_ids.pop(partition, None)
         directory = partition.log.directory
         file = self._disk.open(f"{directory}/{METADATA_FILE}")

@@ -10,7 +10,7 @@ from levada.transactions import TransactionSettings
 
 @dataclass(frozen=True, slots=True)
 class BrokerIdentity:
-    """Who this broker is to its clients."""
+    """The broker's id and address as clients see them."""
 
     node_id: int
     cluster_id: str

@@ -37,8 +37,8 @@ class TransactionCoordinator(Coordinator[TransactionMachine]):
     def follow(self, partition_count: int, partitions: Mapping[int, Partition]) -> None:
         super().follow(partition_count, partitions)
         # Another coordinator, or this one's successor, finds decisions in the journal. What the old one still sends
-        # must stop: a producer of the classic flow keeps its epoch, so nobody could tell its markers from those of the
-        # next transaction.
+        # must stop: a producer of the classic flow keeps its epoch, so a partition's leader could not tell its markers
+        # from those of the next transaction.
         for task in [task for task, shard in self._sending.items() if shard.is_closed]:
             task.cancel()
 

@@ -1,6 +1,6 @@
 """Whether records belong to a transaction that is under way: its coordinator is asked before the first are taken.
 
-Else records that come late could open a transaction that nobody ends (KIP-890).
+Else records that come late could open a transaction that neither producer nor coordinator ends (KIP-890).
 """
 
 import asyncio
@@ -98,7 +98,7 @@ def check_guard(guards: Guards, partition: Partition) -> None:
 def ask_coordinator(
     unverified: Unverified, transactional_id: str, version: int, broker: Broker
 ) -> "asyncio.Future[Any]":
-    """A future of a code for all, or of a code for each partition; KafkaError if nobody here can answer."""
+    """A future of a code for all, or of a code for each partition; KafkaError if this broker does not coordinate it."""
     producer = transactional_id, unverified.producer_id, unverified.producer_epoch
     if version >= PRODUCE_ADDS_SINCE:
         return broker.transactions.submit(
@@ -122,7 +122,7 @@ def refusals_of(answer: ErrorCode | Codes, unverified: Unverified, version: int)
 def as_retriable(code: ErrorCode, *, knows_concurrent: bool, otherwise: ErrorCode) -> ErrorCode:
     """Older clients give up where they should come again; another code makes them do it."""
     if code == ErrorCode.PRODUCER_FENCED:
-        # Who produces knows of fencing by this name alone; the other belongs to requests to the coordinator.
+        # A producer knows of fencing by this name alone; the other belongs to requests to the coordinator.
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if code not in _UNAVAILABLE or (code == ErrorCode.CONCURRENT_TRANSACTIONS and knows_concurrent):
         return code

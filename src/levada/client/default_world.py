@@ -1,12 +1,12 @@
-"""Where a client runs when nobody says so: the real world, loaded only then, or the simulated process it is made in."""
+"""The World of a client that is given none: the real one, loaded only then, or that of the simulated process."""
 
 from contextvars import ContextVar
 from importlib import import_module
 
 from levada.world.world import ClientWorld
 
-SIMULATED: ContextVar[ClientWorld | None] = ContextVar("levada_surroundings", default=None)
-"""Set by whoever runs code that is written for the real world in another one."""
+SIMULATED: ContextVar[ClientWorld | None] = ContextVar("levada_world", default=None)
+"""Set by the simulator around code that is written for the real world."""
 
 
 def default_world() -> ClientWorld:

@@ -90,7 +90,7 @@ class HotKeyPartitioner:
 
     A key is hot when it has at least `share` of the recent records, once a thousand were seen. Its records then take
     turns over `spread` partitions, evenly spaced from its own. Records of a hot key have no order among each other, and
-    whoever gathers them by key reads `partitions_of`; all other keys stay where every client looks for them.
+    a reader that gathers them by key reads `partitions_of`; all other keys stay where every client looks for them.
     """
 
     def __init__(

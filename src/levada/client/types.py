@@ -19,7 +19,7 @@ class RecordMetadata(NamedTuple):
     topic: str
     partition: int
     offset: int
-    """-1 when nobody told: acks=0."""
+    """-1 when no broker told: acks=0."""
     timestamp_ms: int
     """The record's own, or the broker's where the topic has LogAppendTime."""
 
@@ -77,4 +77,4 @@ class RebalanceListener(Protocol):
     def on_partitions_assigned(self, partitions: Collection[TopicPartition]) -> Awaitable[None] | None: ...
 
     def on_partitions_lost(self, partitions: Collection[TopicPartition]) -> Awaitable[None] | None:
-        """Somebody else may own them already: too late to commit."""
+        """Other members may own them already: too late to commit."""

@@ -13,7 +13,7 @@ from levada.coordination.journal import Journal
 from levada.model.errors import KafkaError, NotCoordinator
 
 Token: TypeAlias = object
-"""Stands for a request that waits for its reply; whoever asks chooses it and gets it back with the reply."""
+"""Stands for a request that waits for its reply; the caller chooses it and gets it back with the reply."""
 
 Reply: TypeAlias = Any
 """A response, or the KafkaError that stands for there being none."""
@@ -82,7 +82,7 @@ class Shard(Generic[M]):
         self.machine.apply(record)
 
     def finish_loading(self, end_offset: int, now_ms: int) -> None:
-        """All is replayed: time runs again for those who were known."""
+        """All is replayed: time runs again for the members and transactions that were known."""
         self._written = end_offset
         self.machine.on_loaded(now_ms)
         self._settle(now_ms)
@@ -113,7 +113,7 @@ class Shard(Generic[M]):
         return output
 
     def resign(self) -> None:
-        """Another leads the journal, or nobody: what is not known to be committed is not confirmed."""
+        """This broker no longer leads the journal: what is not known to be committed is not confirmed."""
         self.machine.resign()
         error = NotCoordinator("This is not the correct coordinator.")
         outbox = self.machine.outbox

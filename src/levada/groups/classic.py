@@ -53,8 +53,8 @@ class JoiningClient:
 class ClassicGroups:
     """Every operation takes the time; replies and records go to the outbox.
 
-    Who has joined and who is waited for lives in memory alone, as in Kafka: a new coordinator learns it by asking all
-    to join again. What a record keeps is a generation with its assignment.
+    Which members have joined and which are waited for lives in memory alone, as in Kafka: a new coordinator learns it
+    by asking all to join again. What a record keeps is a generation with its assignment.
     """
 
     def __init__(
@@ -180,7 +180,7 @@ class ClassicGroups:
         return group
 
     def expire(self, timer: ClassicTimer, now_ms: int) -> None:
-        """Do what is due: end a session, go on without those who are late."""
+        """Do what is due: end a session, go on without members that are late."""
         group = self._groups.get(timer.group_id)
         if group is None:
             return
@@ -281,7 +281,7 @@ class ClassicGroups:
         return joined(group, member)
 
     def _replace_static(self, group: Group, old: Member, member_id: str, now_ms: int) -> Member:
-        """The instance has started again: whoever still speaks with the old id is fenced."""
+        """The instance has started again: a process that still speaks with the old id is fenced."""
         self._rebalance.answer_join(old, refused_join(old.member_id, ErrorCode.FENCED_INSTANCE_ID))
         self._rebalance.answer_sync(old, refused_sync(ErrorCode.FENCED_INSTANCE_ID))
         self._timers.cancel(ClassicTimer(group.group_id, TimerKind.SESSION, old.member_id))
@@ -298,7 +298,7 @@ class ClassicGroups:
     def _has_room(self, group: Group, member_id: str) -> bool:
         member = group.members.get(member_id)
         if group.state is ClassicGroupState.PREPARING_REBALANCE:
-            # Those who join again in time stay; who is last finds no room when the limit was lowered.
+            # Members that join again in time stay; the last ones find no room when the limit was lowered.
             waiting = sum(other.join_token is not None for other in group.members.values())
             return (member is not None and member.join_token is not None) or waiting < self._settings.max_size
         return member is not None or len(group.members) < self._settings.max_size

@@ -64,7 +64,7 @@ class Group:
         self.initial_delay: InitialDelay | None = None
         """Only while the first rebalance of an empty group is prepared."""
         self.state_since_ms: int | None = None
-        """None where nobody wrote it down."""
+        """None where the group's record does not say it."""
         self.subscribed_topics: frozenset[str] | None = None
         """Of a consumer group's last generation; None if its members do not say it in words we know."""
         self._static: dict[str, str] = {}
@@ -148,7 +148,7 @@ class Group:
         return not self.pending and all(member.join_token is not None for member in self.members.values())
 
     def elect_leader(self) -> bool:
-        """The leader stays if it joined, else the first who did follows; False if nobody did."""
+        """The leader stays if it joined, else the first member that did follows; False if none did."""
         if self.leader is None:
             return False
         if self.members[self.leader].join_token is not None:
@@ -184,7 +184,7 @@ class Group:
             logger.warning("unreadable subscription group=%r generation=%d", self.group_id, self.generation)
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether members may still want its offsets; yes, if nobody can tell."""
+        """Whether members may still want its offsets; yes, if their subscriptions cannot be read."""
         if self.subscribed_topics is None:
             return self.is_of_consumers
         return topic in self.subscribed_topics

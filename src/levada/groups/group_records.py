@@ -9,7 +9,7 @@ UNKNOWN_TIME = -1
 
 
 def metadata_record(group: Group) -> Record:
-    """The group's generation; of a group between two generations nobody but its members is remembered."""
+    """The group's generation; of a group between two generations only the members are remembered."""
     protocol = group.protocol_name
     value = GroupMetadataValue(
         protocol_type=group.protocol_type or "",

@@ -125,7 +125,7 @@ class GroupMachine:
             self._decided(token, self.consumer.join(request, client, now_ms))
             return
         if group is not None:
-            # Nobody is left of it: a classic group takes its place.
+            # It has no members left: a classic group takes its place.
             self.outbox.write(self.consumer.delete_records(group))
             self.outbox.undo.append(lambda _: self.classic.abandon(request.group_id))
         self.classic.join(token, request, joiner, now_ms)

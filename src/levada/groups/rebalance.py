@@ -1,4 +1,4 @@
-"""How a group gets from one generation to the next: who is waited for, how long, and who is answered when."""
+"""How a group gets from one generation to the next: which members are waited for, how long, and answered when."""
 
 import logging
 from enum import Enum
@@ -97,7 +97,7 @@ class Rebalance:
             self._timers.set(ClassicTimer(group.group_id, TimerKind.JOIN), now_ms + group.rebalance_timeout_ms)
 
     def complete_join_if_all_joined(self, group: Group, now_ms: int) -> None:
-        """Go on before the time is up; the first rebalance of a group waits for members nobody knows of yet."""
+        """Go on before the time is up; the first rebalance of a group waits for members it does not know yet."""
         if (
             group.state is ClassicGroupState.PREPARING_REBALANCE
             and group.initial_delay is None
@@ -186,7 +186,7 @@ class Rebalance:
         group.remove(member)
 
     def stop_waiting(self, group: Group, now_ms: int) -> None:
-        """Somebody who was waited for has failed; as in Kafka, this can end even a first rebalance early."""
+        """A member that was waited for has failed; as in Kafka, this can end even a first rebalance early."""
         if group.state is ClassicGroupState.PREPARING_REBALANCE and group.have_all_joined():
             self._complete_join(group, now_ms)
 

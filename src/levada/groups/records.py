@@ -290,7 +290,7 @@ _new = object.__new__
 def _plain_commit(key: Buffer, value: Buffer) -> Record | None:
     """A commit as it is written today, in half the time that the codec takes; None if it is in any way special.
 
-    Nearly all records of a log are commits, and a coordinator answers nobody before it has read all of them.
+    Nearly all records of a log are commits, and a coordinator answers no request before it has read all of them.
     """
     try:
         (group_size,) = _SHORT(key, 2)

@@ -13,7 +13,7 @@ LENT_BYTES = 32 * 1024 * 1024
 
 
 def has_views(memory: bytearray) -> bool:
-    """Whether somebody still looks into it, so that it must not be filled anew."""
+    """Whether a view of it is left, so that it must not be filled anew."""
     try:
         # Refused while there are views, as its memory could move; nothing moves where the size stays.
         memory.append(memory.pop())
@@ -43,7 +43,7 @@ class SpareBuffer:
 
 
 class LentBuffers(SpareBuffer):
-    """Buffers whose frames were handed on: each is free for another frame once nobody has a view of it."""
+    """Buffers whose frames were handed on: each is free for another frame once no view of it is left."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class LentBuffers(SpareBuffer):
         return None
 
     def borrow(self, size: int) -> bytearray:
-        """Memory of any content that is free again once nobody has a view of it."""
+        """Memory of any content that is free again once no view of it is left."""
         for buffer in self._lent:
             if len(buffer) >= size and not has_views(buffer):
                 return buffer

@@ -155,7 +155,7 @@ class Timer:
 
 
 class Gauge:
-    """A value that is worked out when somebody asks."""
+    """A value that is worked out when it is read."""
 
     __slots__ = ("_read",)
     kind: ClassVar[str] = "gauge"
@@ -185,8 +185,8 @@ class Registry:
         self.register(name, Gauge(read))
 
     def add_source(self, source: Callable[[], Iterable[Sample]]) -> None:
-        """Metrics that come and go: `source` is called whenever somebody looks. It must not mind that they change
-        while it is iterated."""
+        """Metrics that come and go: `source` is called by each `collect`. It must not mind that they change while it
+        is iterated."""
         self._sources.append(source)
 
     def remove(self, family: str = "", **tags: str) -> None:
@@ -204,7 +204,7 @@ class Registry:
             metric.tick(now_ms)
 
     def collect(self) -> Iterator[Sample]:
-        """What every metric says. Whoever takes it in slices gets each reading as of the moment it is taken."""
+        """What every metric says. A caller that takes it in slices gets each reading as of the moment it is taken."""
         for family, tags, metric in list(self._metrics.values()):
             yield Sample(family, tags, metric.kind, metric.attributes())
         for source in self._sources:
@@ -299,7 +299,7 @@ def _percentiles(window: "Counter[int]", divisor: int) -> dict[str, Value]:
     def value_at(rank: int) -> float:
         at = bisect_right(ends, rank)
         low, high = lowest_of(buckets[at]), highest_of(buckets[at])
-        # Where in its bucket a value lies nobody knows; even spacing is the best guess.
+        # Where in its bucket a value lies is unknown; even spacing is the best guess.
         before = ends[at] - window[buckets[at]]
         return low + (high - low) * (rank - before + 0.5) / window[buckets[at]]
 

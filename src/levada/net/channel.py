@@ -148,7 +148,7 @@ class Channel(asyncio.BufferedProtocol):
         if size <= JOINED_UP_TO:
             self._transport.write(b"".join(whole))
         else:
-            # uvloop sends the pieces as they are; whoever gave them leaves them alone until there is an answer.
+            # uvloop sends the pieces as they are; the caller leaves them alone until there is an answer.
             self._transport.writelines(whole)
 
     def _answer(self, frame: bytes | memoryview) -> None:

@@ -133,7 +133,7 @@ class FrameReader:
         return bytearray(min(size, max(SMALLEST_STEP, AHEAD * received)))
 
     def take_finished(self) -> bytearray | None:
-        """The buffer of the last large frame, for who knows that nobody has views of it any more."""
+        """The buffer of the last large frame, for a caller that knows that no views of it are left."""
         finished, self._finished = self._finished, None
         return finished
 

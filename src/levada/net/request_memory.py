@@ -37,7 +37,7 @@ class RequestMemory:
     def take(self, size: int, waiter: MemoryWaiter) -> bool:
         """Whether the memory is the waiter's now; if not, it hears when its turn has come."""
         if self.available <= 0:
-            # While anybody waits, nothing is available: no newcomer overtakes.
+            # While a connection waits, nothing is available: no newcomer overtakes.
             self._waiting[waiter] = size
             return False
         self.used += size
@@ -49,10 +49,10 @@ class RequestMemory:
         while self._waiting and self.available > 0:
             waiter = next(iter(self._waiting))
             size = self._waiting.pop(waiter)
-            # Now and not when the waiter runs, so that nobody takes it in between.
+            # Now and not when the waiter runs, so that no other takes it in between.
             self.used += size
             waiter.on_memory(size)
 
     def forget(self, waiter: MemoryWaiter) -> None:
-        """Whoever waited has left."""
+        """The waiter has left."""
         self._waiting.pop(waiter, None)

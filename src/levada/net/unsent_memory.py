@@ -19,7 +19,7 @@ class Holder(Protocol):
 class UnsentMemory:
     """While too many clients do not read, nothing is read ahead for any: replies stay in their files until they leave.
 
-    Who holds nothing any more is looked for only when there seem to be too many.
+    Connections that hold nothing any more are looked for only when there seem to be too many.
     """
 
     def __init__(self, max_holders: int = MAX_HOLDERS) -> None:
@@ -33,7 +33,7 @@ class UnsentMemory:
         self._look()
 
     def look_if_full(self) -> bool:
-        """Whether it still is: who has read all since need not have said so."""
+        """Whether it still is: a connection whose client has read all since need not have said so."""
         if self.is_full:
             self._look()
         return self.is_full

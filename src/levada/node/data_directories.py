@@ -67,7 +67,7 @@ class DataDirectories:
             self._failures[path] = error
 
     def _refuse_twins(self) -> None:
-        """A directory that was copied whole has the id of the other, and nobody could tell what is in which."""
+        """A directory that was copied whole has the id of the other, so the metadata could not tell them apart."""
         paths: dict[str, str] = {}
         for path, identity in self._identities.items():
             assert identity is not None

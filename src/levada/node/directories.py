@@ -41,7 +41,7 @@ def find_partitions(disk: Disk, place: LogDirectory) -> list[Found]:
     for name in disk.names(place.directory):
         path = f"{place.directory}/{name}"
         topic, dash, index = name.rpartition("-")
-        # Apache's own metadata log is nobody's topic.
+        # Apache's own metadata log is not a client's topic.
         is_partition = dash and topic and topic != CLUSTER_METADATA and index.isdigit()
         if is_partition and _is_directory(disk, path):
             found.append(Found(place, topic, int(index), topic_id_of(disk, path)))

@@ -49,7 +49,7 @@ class DirectoryWatch:
         await cancel_and_wait(self._running)
 
     def _note_failure(self, directory: LogDirectory) -> None:
-        # It may be in the middle of an append: whoever waits there is told later.
+        # It may be in the middle of an append: requests that wait for its logs are told later.
         self._failed.append(directory)
         self._woken.set()
 

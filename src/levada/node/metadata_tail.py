@@ -23,7 +23,7 @@ class MetadataTail:
         self.image = Image()
 
     async def load(self) -> None:
-        """Read all there is, before anybody follows."""
+        """Read all there is, before `follow` has named a follower."""
         changes = await self._door.read(-1)
         image = changes.snapshot or Image()
         delta = Delta(image)
@@ -65,7 +65,7 @@ class MetadataTail:
                 logger.error("cannot read the metadata log, trying again reason=%r", str(error))
 
     async def reached(self, offset: int) -> None:
-        """Return when the image is at an offset and whoever follows has followed."""
+        """Return when the image is at an offset and the follower has taken it."""
         if self.image.offset < offset:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append((offset, future))

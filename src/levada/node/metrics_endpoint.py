@@ -1,4 +1,4 @@
-"""The HTTP port for those who watch a node: metrics, health and readiness."""
+"""The HTTP port for monitoring a node: metrics, health and readiness."""
 
 import asyncio
 import json
@@ -116,7 +116,7 @@ Respond: TypeAlias = Callable[[str], Awaitable[HttpResponse]]
 
 
 class HttpConnection(asyncio.BufferedProtocol):
-    """One request, one response, and the end: whoever watches comes by every few seconds at most."""
+    """One request, one response, and the end: a monitoring system scrapes every few seconds at most."""
 
     def __init__(self, respond: Respond, connections: "dict[HttpConnection, None]") -> None:
         self._respond = respond

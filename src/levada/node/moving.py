@@ -191,7 +191,7 @@ class Moves:
             await asyncio.wait([task])
 
     async def _take_over(self, move: DirectoryMove) -> None:
-        """The one step that counts is the renaming of the copy, and nobody can append between its end and that."""
+        """The one step that counts is the renaming of the copy, and no append can come between its end and that."""
         world, partition, target, source = self._world, move.partition, move.target, move.source
         key, log = move.key, partition.log
         write_atomically(world.disk, log.directory, MOVED_FILE, uuid_to_text(target.directory_id))

@@ -24,7 +24,7 @@ class Removal:
         self._is_closed = False
 
     def retire(self, path: str, due_ms: int) -> None:
-        """Take a file, or the directory of a deleted log, that nobody new is served from."""
+        """Take a file, or the directory of a deleted log, from which no new request is served."""
         self._waiting.append((due_ms, path))
 
     def begin(self, now_ms: int) -> None:

@@ -72,7 +72,7 @@ String: TypeAlias = Annotated[str, Wire("string")]
 Bytes: TypeAlias = Annotated[bytes, Wire("bytes")]
 
 Records: TypeAlias = Annotated[Buffer, Wire("records")]
-"""Record batches; decoded as a view of the frame, so whoever keeps them copies them."""
+"""Record batches; decoded as a view of the frame, so a handler that keeps them copies them."""
 
 StoredRecords: TypeAlias = Annotated[Buffer | FileRange, Wire("records")]
 """Record batches that may still lie in a file when they are encoded."""

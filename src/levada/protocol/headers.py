@@ -17,7 +17,7 @@ _FIXED_PART = Packed(">hhih")
 
 @dataclass(slots=True)
 class RequestHeader:
-    """Who asks what, in which version; `body` is where the message begins in its frame."""
+    """Which client asks what, in which version; `body` is where the message begins in its frame."""
 
     api_key: int
     api_version: int
@@ -43,7 +43,7 @@ def decode_request_header(frame: Buffer) -> RequestHeader:
 
 
 def skip_tags(frame: Buffer, position: int) -> int:
-    """The position after a tag buffer that nobody here reads."""
+    """The position after a tag buffer that is not read."""
     try:
         count, position = read_uvarint(frame, position)
         if count > MAX_HEADER_TAGS:

@@ -39,7 +39,7 @@ cdef extern from "Python.h":
     object PyUnicode_DecodeUTF8(const char* data, Py_ssize_t size, const char* errors)
     const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size) except NULL
     void PyObject_GC_UnTrack(PyObject* instance)
-    # The same functions on raw pointers: a bytes object may only be resized while nobody else refers to it.
+    # The same functions on raw pointers: a bytes object may only be resized while nothing else refers to it.
     PyObject* new_bytes "PyBytes_FromStringAndSize"(const char* data, Py_ssize_t size) except NULL
     int resize_bytes "_PyBytes_Resize"(PyObject** instance, Py_ssize_t size) except -1
     uint8_t* start_of_bytes "(uint8_t *)PyBytes_AS_STRING"(PyObject* instance)
@@ -356,7 +356,7 @@ def decode_for_consumer(
 
 
 def unfilled(Py_ssize_t size):
-    """So many bytes of memory as it is found, for who fills all of it."""
+    """So many bytes of memory as it is found, for a caller that fills all of it."""
     return PyByteArray_FromStringAndSize(NULL, size)
 
 
@@ -842,7 +842,7 @@ cdef inline uint8_t* write_field(uint8_t* at, bytes field) noexcept:
 
 @cython.final
 cdef class Room:
-    """Memory of somebody else's making, written to by its address."""
+    """Memory that the caller's `allocate` makes, such as Arrow's, written to by its address."""
 
     cdef object allocate, holder
     cdef Py_buffer view

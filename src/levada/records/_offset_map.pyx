@@ -1,8 +1,8 @@
 # cython: language_level=3, cdivision=True
 """The last offset of each key, compiled: an open table of hashes that stays within the memory it was given.
 
-Its twin is `pure_offset_map.py`. Keys are known by 128 bits of SipHash under a key that nobody outside knows: one who
-could make two keys of one hash could make compaction lose a record.
+Its twin is `pure_offset_map.py`. Keys are known by 128 bits of SipHash under a key that never leaves the broker: a
+producer that could make two keys of one hash could make compaction lose a record.
 """
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
@@ -21,7 +21,7 @@ cdef Py_ssize_t smallest_record = SMALLEST_RECORD
 cdef struct Slot:
     uint64_t high
     uint64_t low
-    int64_t next_offset  # One more than the offset, so that 0 is a slot that nobody has.
+    int64_t next_offset  # One more than the offset, so that 0 is a free slot.
 
 
 cdef class OffsetMap:

@@ -146,7 +146,7 @@ cdef class BatchWriter:
         )
 
     def give_back(self):
-        """The memory of a batch that will not be sent again, for another; None if somebody still has a view of it.
+        """The memory of a batch that will not be sent again, for another; None if a view of it is left.
 
         New memory costs about as much to touch for the first time as it costs to send what is written there.
         """

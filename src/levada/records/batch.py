@@ -44,7 +44,7 @@ _MAX_SEQUENCE = (1 << 31) - 1
 
 
 class BatchView:
-    """One batch inside a buffer. It is as valid as the buffer: whoever keeps it longer copies the bytes."""
+    """One batch inside a buffer. It is as valid as the buffer: a caller that keeps it longer copies the bytes."""
 
     __slots__ = (
         "attributes",

@@ -231,7 +231,7 @@ def decode_for_consumer(
 
 
 def unfilled(size: int) -> bytearray:
-    """So many bytes of memory, for who fills all of it."""
+    """So many bytes of memory, for a caller that fills all of it."""
     return bytearray(size)
 
 

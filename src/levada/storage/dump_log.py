@@ -28,7 +28,7 @@ class LogOptions:
     contents: bool = False
     """And its key and value in it."""
     spell: Speller | None = None
-    """How keys and values are printed; as the text they hold if nobody says."""
+    """How keys and values are printed; as the text they hold if None."""
     skip_record_metadata: bool = False
     max_bytes: int = NO_LIMIT
 

@@ -9,7 +9,7 @@ from levada.storage.read_window import EXTENT
 from levada.world.disk import File, FileRange
 
 FIRST_WINDOW_BYTES = 512
-"""Mostly one of the first few batches is wanted; who reads on reads larger pieces."""
+"""Mostly one of the first few batches is wanted; a search that goes on reads larger pieces."""
 SCAN_WINDOW_BYTES = 64 * 1024
 
 

@@ -81,7 +81,7 @@ class Log:
         self.is_untouched = False
         """Whether every file is still as a clean stop left it: then a stop has nothing to write either."""
         self.on_failure: Callable[[OSError], None] = lambda _: None
-        """Whoever must know that this log is offline."""
+        """Called when this log goes offline."""
         self.on_flush: Callable[[], None] = lambda: None
         """Called when a flush has ended, well or not."""
         self.successor: Log | None = None
@@ -483,7 +483,7 @@ class Log:
         try:
             is_clean = not is_gone(error) and self.active.file.size() == self.active.size
         except OSError as unseen:
-            # Who cannot open the file has not written to it either.
+            # A process that cannot open the file has not written to it either.
             is_clean = is_out_of_files(unseen)
         if not is_clean:
             self.go_offline(error)

@@ -136,7 +136,7 @@ class LogDirectory:
         return Swap(self._disk, self.files, log, group, ending)
 
     def note_clean(self, topic: str, partition: int, end_offset: int) -> None:
-        """A log was cleaned up to an offset. It is no harm if that is forgotten, so nobody waits for the device."""
+        """A log was cleaned up to an offset. It is no harm if that is forgotten, so the device is not waited for."""
         self.clean_ends[topic, partition] = end_offset
         write_offsets(self._disk, self._directory, CLEAN_ENDS, self.clean_ends, durable=False)
 

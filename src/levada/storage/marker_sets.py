@@ -2,7 +2,7 @@
 
 A write can be torn, and a follower may have fetched a part of it. So each marker of a group commit says in a header of
 its control record of which group it is, its number, and how many there are. What is left of a write that was not
-finished says nothing to anybody: the coordinator writes all of them again.
+finished ends no transaction: the coordinator writes all of them again.
 """
 
 from collections.abc import Iterable, Iterator

@@ -1,6 +1,6 @@
 """The end of a log that moves to another directory: all that is not in its closed segments.
 
-It is small, and written in one go while nobody can append; then the log goes on there.
+It is small, and written in one go while no append can come; then the log goes on there.
 """
 
 from typing import Final

@@ -34,8 +34,8 @@ class Loaded:
 class OpenFiles:
     """Opens files when they are asked for and lets go of the one that was opened first.
 
-    Letting go closes it, unless it is on its way to a client: a file closes itself when nobody holds it any more. One
-    that is in use is opened again at once, which costs less than to remember with every use who used what last.
+    Letting go closes it, unless it is on its way to a client: a file closes itself with the last reference to it. One
+    that is in use is opened again at once, which costs less than to note with every use which was used last.
     """
 
     def __init__(self, disk: Disk, limit: int = DEFAULT_LIMIT) -> None:

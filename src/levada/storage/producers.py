@@ -28,7 +28,7 @@ _MAX_SEQUENCE = 2**31 - 1
 
 
 class Origin(Enum):
-    """Who wrote a batch; what a leader has accepted, its followers do not judge again."""
+    """Where a batch comes from; what a leader has accepted, its followers do not judge again."""
 
     CLIENT = "client"
     COORDINATOR = "coordinator"
@@ -307,7 +307,7 @@ class Producers:
         return [_as_entry(producer_id, self._producers[producer_id]) for producer_id in java_order(self._producers)]
 
     def restore(self, entries: list[ProducerEntry], end_offset: int, now_ms: int, expiration_ms: int) -> None:
-        """Become what a snapshot says, without those who have expired since."""
+        """Become what a snapshot says, without the producers that have expired since."""
         self._producers, self._open, self._unreplicated = {}, {}, {}
         self.markers = MarkerSet()
         for entry in entries:

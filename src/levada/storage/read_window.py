@@ -37,7 +37,7 @@ class ReadWindow:
         return self._last_offsets[0] if self._last_offsets else None
 
     def give_up(self) -> bytearray | None:
-        """The memory that it was read into, for another; None if somebody still has a view of it."""
+        """The memory that it was read into, for another; None if a view of it is left."""
         self._data = memoryview(b"")
         return None if has_views(self._memory) else self._memory
 

@@ -253,7 +253,7 @@ class Segment:
         return None if window is None else window.read(offset, max_bytes, self.size)
 
     def _read_long(self, offset: int, max_bytes: int) -> Buffer | None:
-        """Too long for a window to be kept: read into memory that is lent to whoever sends it."""
+        """Too long for a window to be kept: read into memory that is lent to the connection that sends it."""
         if self._offset_index is None:
             return None
         indexed_offset, position, size = self._offset_index.stretch(offset, max_bytes, self.size, LONG_READ_BYTES)

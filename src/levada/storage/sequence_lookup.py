@@ -1,7 +1,7 @@
 """Finds in the log what a snapshot does not keep of a producer: the batches before its last one.
 
-Whoever lost its answers in a crash repeats several batches. Taken for a gap in its sequences, the first of them would
-be sent again under another epoch, and be there twice.
+A producer that lost its answers in a crash repeats several batches. Taken for a gap in its sequences, the first of them
+would be sent again under another epoch, and be there twice.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,14 +30,14 @@ def check_sequences(
         if not producers.may_have_forgotten(batch.producer_id, batch.producer_epoch, batch.last_sequence):
             raise
         with reading:
-            recall_batches(segments, producers, batch.producer_id)
+            restore_batches(segments, producers, batch.producer_id)
         repeated = producers.duplicate_of(*sequences)
         if repeated is None:
             raise
     return repeated
 
 
-def recall_batches(segments: Sequence[Segment], producers: Producers, producer_id: int) -> None:
+def restore_batches(segments: Sequence[Segment], producers: Producers, producer_id: int) -> None:
     """Remember as many batches of a producer as if it had never been forgotten, if they stand near the last one."""
     known = producers.get(producer_id)
     assert known is not None

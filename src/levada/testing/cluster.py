@@ -132,7 +132,7 @@ class Cluster(Process):
         self._simulation.network.heal_all()
 
     async def calm(self) -> None:
-        """From now on nothing goes wrong by chance: the links are healed, and who died is started again."""
+        """From now on nothing goes wrong by chance: the links are healed, and processes that died are started again."""
         self.on_calm()
         self.heal()
         self.away_seconds = lambda: 0.0

@@ -56,7 +56,7 @@ class GuardedNet:
         self._mute.add(client_id)
 
     def heal(self) -> None:
-        """All is well again, but for connections that have lost a reply: nobody can make sense of the next one."""
+        """All is well again, but for connections that have lost a reply: a client could not place the next one."""
         self._cut.clear()
         self._mute.clear()
         for guard in list(self._guards):

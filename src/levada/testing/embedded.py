@@ -119,7 +119,7 @@ class EmbeddedBroker:
             self.time.freeze()
 
     def kill(self) -> None:
-        """End it as SIGKILL would: it says nothing to anybody and writes nothing more. `start` brings it back."""
+        """End it as SIGKILL would: it sends nothing and writes nothing more. `start` brings it back."""
         thread, self._thread = self._running(), None
         thread.kill()
 
@@ -161,7 +161,7 @@ class EmbeddedBroker:
 
     @contextmanager
     def connections_cut(self, client_id: str | None = None) -> Iterator[None]:
-        """Inside the block nobody, or not this client, is connected."""
+        """Inside the block no client, or not this one, is connected."""
         self.cut_connections(client_id)
         try:
             yield
@@ -170,7 +170,7 @@ class EmbeddedBroker:
 
     @contextmanager
     def replies_swallowed(self, client_id: str | None = None) -> Iterator[None]:
-        """Inside the block nobody, or not this client, gets a reply."""
+        """Inside the block no client, or not this one, gets a reply."""
         self.swallow_replies(client_id)
         try:
             yield

@@ -45,7 +45,7 @@ class Faults:
     delay: float = 0.0
     """Everything between the broker and a process takes up to a second for a while."""
     disk_errors: float = 0.0
-    """For a while some of the broker's writes fail; then somebody starts it again."""
+    """For a while some of the broker's writes fail; then it is started again."""
     lasting: tuple[float, float] = (0.1, 5.0)
     """How many seconds such a while takes, and a process that died stays away: at least and at most."""
     steps: tuple[Step, ...] = ()

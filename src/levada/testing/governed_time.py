@@ -83,7 +83,7 @@ class GovernedTime:
         if frozen_ns is None:
             return until_timer
         if self._target_ns is None or is_busy:
-            # Only somebody from outside can bring work.
+            # Only a call from outside, such as the test's or a client's, can bring work.
             return None
         if frozen_ns >= self._target_ns:
             self._arrive()

@@ -6,5 +6,5 @@ _SILENT = logging.NullHandler()
 
 
 def never_print_logs() -> None:
-    """Where nobody has set up logging, Python would print warnings to stderr."""
+    """Where the test has not set up logging, Python would print warnings to stderr."""
     logging.getLogger("levada").addHandler(_SILENT)

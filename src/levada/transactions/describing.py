@@ -1,4 +1,4 @@
-"""DescribeTransactions and ListTransactions: what is told of transactions to those who look after them."""
+"""DescribeTransactions and ListTransactions: what operators are told of transactions."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

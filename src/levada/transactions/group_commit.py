@@ -61,7 +61,7 @@ def commit_together(
 
 
 def group_of(members: Sequence[GroupMember]) -> bytes:
-    """Stands for these members; the same again for who repeats the request, in whatever order."""
+    """Stands for these members; the same again for a client that repeats the request, in whatever order."""
     digest = sha256()
     for member in sorted(members, key=lambda one: one.transactional_id):
         text = member.transactional_id.encode(errors="surrogatepass")

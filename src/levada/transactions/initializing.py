@@ -1,4 +1,4 @@
-"""InitProducerId: who may use a transactional id from now on, with which producer id and epoch."""
+"""InitProducerId: which producer may use a transactional id from now on, with which producer id and epoch."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class CurrentProducer:
 
 
 def check(request: InitProducerIdRequest, settings: TransactionSettings) -> ErrorCode:
-    """Whether the request makes sense for anybody."""
+    """Whether the request makes sense, whatever the transaction's state."""
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_EPOCH):
         return ErrorCode.INVALID_REQUEST
     if request.transactional_id is None:
@@ -56,7 +56,7 @@ def initialize(
         if claimed not in (None, CurrentProducer(transaction.producer_id, transaction.producer_epoch)):
             # Apache lets an older instance abort its successor's transaction here, before it tells it that it is old.
             return ErrorCode.PRODUCER_FENCED
-        # The epoch that fences is never given to anybody: who asks again gets the one after it.
+        # The epoch that fences is never given to a producer: one that asks again gets the epoch after it.
         return fence(transaction, server_version, new_producer_id, now_ms)
     if transaction.state not in IDLE:
         return ErrorCode.UNKNOWN_SERVER_ERROR
@@ -116,7 +116,7 @@ def _bump(
 ) -> Transaction | ErrorCode:
     epoch = transaction.producer_epoch
     if claimed is None:
-        # Another instance: whoever had the epoch before cannot come back with it.
+        # Another instance: the producer that had the epoch before cannot come back with it.
         return transaction.initialized(epoch + 1, NO_EPOCH, timeout_ms, now_ms)
     if epoch in (NO_EPOCH, claimed.producer_epoch):
         return transaction.initialized(epoch + 1, epoch, timeout_ms, now_ms)

@@ -104,7 +104,7 @@ class TransactionMachine:
         self._timers.set(TransactionUpkeep.REMOVAL_CHECK, now_ms + self._settings.removal_check_interval_ms)
 
     def resign(self) -> None:
-        """Nobody waits here: every request is answered by what it decides."""
+        """No request waits here: each is answered by what it decides."""
 
     def deadline_ms(self) -> int | None:
         return self._timers.deadline_ms()

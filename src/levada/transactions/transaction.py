@@ -127,7 +127,7 @@ class Transaction(NamedTuple):
         )
 
     def fenced(self, server_version: int, next_producer_id: int, now_ms: int) -> "Transaction":
-        """Abort of what nobody may go on with: the epoch is bumped, whatever version the client speaks."""
+        """Abort of what its producer may not go on with: the epoch is bumped, whatever version the client speaks."""
         if server_version >= EPOCH_BUMP_VERSION:
             return self.prepared(TransactionState.PREPARE_ABORT, server_version, next_producer_id, now_ms)
         bumped = self._replace(producer_epoch=min(self.producer_epoch + 1, MAX_EPOCH), last_producer_epoch=NO_EPOCH)
@@ -144,7 +144,7 @@ class Transaction(NamedTuple):
             producer_epoch=producer_epoch,
             next_producer_id=NO_PRODUCER_ID,
             partitions=frozenset(),
-            # It stays for those who did not get the reply and ask again.
+            # It stays for a producer that did not get the reply and asks again.
             group=self.group,
         )
 

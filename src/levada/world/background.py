@@ -28,7 +28,7 @@ def start(name: str, coroutine: Coroutine[Any, Any, T], on_fatal: OnFatal | None
 
 
 async def cancel_and_wait(*tasks: "asyncio.Task[Any] | None") -> None:
-    """End background tasks; how they end is not for this caller to hear, who has others to end."""
+    """End background tasks; how they end is not for this caller to hear, which has others to end."""
     caller = asyncio.current_task()
     # One that cleans up because it was cancelled is not cancelled again by that.
     cancelled_before = 0 if caller is None else caller.cancelling()

@@ -12,7 +12,7 @@ BACKLOG: Final = 1024
 
 
 class Listener(Protocol):
-    """A port of our own. Until `start` nobody can connect to it."""
+    """A port of our own. Until `start` no client can connect to it."""
 
     @property
     def port(self) -> int:
@@ -20,7 +20,7 @@ class Listener(Protocol):
         ...
 
     async def start(self) -> None:
-        """Accept connections from now on; OSError if somebody else began to listen here in the meantime."""
+        """Accept connections from now on; OSError if another process began to listen here in the meantime."""
         ...
 
     def close(self) -> None:

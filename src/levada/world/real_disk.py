@@ -63,7 +63,7 @@ class RealFile:
 
     def read_warm(self, position: int, size: int, into: bytearray | None = None) -> Buffer | None:
         if self._nowait is None:
-            # Nobody can tell warm from cold here (tmpfs, overlayfs): the caller's I/O thread reads everything.
+            # The kernel cannot tell warm from cold here (tmpfs, overlayfs): the caller's I/O thread reads everything.
             return None
         # Zero-filled, so its pages are there: without waiting, the kernel fills fresh ones slowly.
         data: bytearray | memoryview = bytearray(size) if into is None else memoryview(into)[:size]

@@ -184,7 +184,7 @@ def _addresses(host: str, flags: int) -> list[ResolvedAddress]:
 
 
 async def _in_thread(work: Callable[[], T]) -> T:
-    """What a thread of its own finds, which nobody waits for at the end of the process."""
+    """What a daemon thread of its own finds; the end of the process does not wait for it."""
     loop = asyncio.get_running_loop()
     outcome: asyncio.Future[T] = loop.create_future()
 

@@ -22,7 +22,7 @@ Task = Callable[[bytes, Disk], bytes]
 
 
 def main() -> None:
-    # Ctrl-C and a terminal that closes reach the whole group; when to stop is the broker's decision, who closes stdin.
+    # Ctrl-C and a terminal that closes reach the whole group; the broker decides when to stop, and closes stdin then.
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     requests, replies = _take_standard_streams()

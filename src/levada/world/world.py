@@ -26,4 +26,4 @@ class ClientWorld:
     entropy: Entropy
     net: Net
     is_real: bool = False
-    """Whether a person may have mistyped an address, and waits; nobody does in a simulation."""
+    """Whether a person may have mistyped an address, and waits; none does in a simulation."""

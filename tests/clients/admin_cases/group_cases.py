@@ -148,7 +148,7 @@ async def a_group_with_members_keeps_its_offsets_and_itself(admin: Admin, target
 @GROUP_CASES
 async def members_are_removed_by_instance_and_all_at_once(admin: Admin, target: Target) -> None:
     topic, group = await create(admin, target, "left", 2), target.fresh("left")
-    # Members that have stopped without a word: nobody comes back while the session lasts.
+    # Members that have stopped without a word: none comes back while the session lasts.
     settings = {"session.timeout.ms": 45_000, "partition.assignment.strategy": "range"}
     with member(target, group, topic, {**settings, "group.instance.id": "desk-1"}):
         await until("the group is stable", lambda: is_in(admin, group, GroupState.STABLE))

@@ -116,6 +116,6 @@ OPEN: tuple[Accepted, ...] = (
     Accepted("Produce", "sequence: *", "*.error_code", "should be OUT_OF_ORDER_SEQUENCE_NUMBER", "45", "46"),
     Accepted("Produce", "*", "*.log_append_time_ms", "a repeated batch should be answered with its time", ours="-1"),
 )
-"""Each says what ours should do; whoever does it removes the line, and the test insists on that."""
+"""Each says what ours should do; the change that does it removes the line, and the test insists on that."""
 
 ACCEPTED = (*MEANT, *OPEN)

@@ -21,7 +21,7 @@ from tests.interop.differential.cases import EVERY, AnswerOf, Case, Side, Table,
 group_table = partial(Table, is_about_groups=True)
 
 SESSION_MS, REBALANCE_MS = 300_000, 60_000
-"""Long enough that nobody's session ends while the cases are sent."""
+"""Long enough that no member's session ends while the cases are sent."""
 ID_FIRST_SINCE, STATIC_SINCE, MANY_LEAVE_SINCE = 4, 5, 3
 JOIN, SYNC, HEARTBEAT, LEAVE = ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT, ApiKey.LEAVE_GROUP
 DESCRIBE = ApiKey.DESCRIBE_GROUPS

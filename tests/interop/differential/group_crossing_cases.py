@@ -1,4 +1,4 @@
-"""Cases in which requests of members of a group cross each other: who waits is answered for another reason."""
+"""Cases in which requests of members of a group cross each other: one that waits is answered for another reason."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Partitions that are assigned to the broker that has them, to brokers that nobody knows, and taken back."""
+"""Partitions that are assigned to the broker that has them, to brokers that do not exist, and taken back."""
 
 from collections.abc import Sequence
 

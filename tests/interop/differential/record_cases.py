@@ -251,7 +251,7 @@ PRODUCE = Table(
         Case("sequence: 0 afterwards", _sequenced(0), versions=[13]),
         Case("sequence: next of another", _sequenced(6), versions=[13]),
         Case(
-            "producer that nobody knows",
+            "unknown producer",
             lambda side: produce(
                 side, PLAIN, batch(b"x", producer_id=77_777, producer_epoch=3, base_sequence=40), partition=1
             ),

@@ -254,7 +254,7 @@ class LiveSide:
         return not any(partition.error_code for topic in answer.topics for partition in topic.partitions)
 
     async def _coordinates(self) -> bool:
-        """Apache makes the topic of offsets in the background when somebody asks, and then reads it."""
+        """Apache makes the topic of offsets in the background when a client asks, and then reads it."""
         found = await self._call(FindCoordinatorRequest(key_type=0, coordinator_keys=["any"]), 6)
         listed = await self._call(ListGroupsRequest(), 5)
         described = await self._call(DescribeGroupsRequest(groups=["any"]), 5)

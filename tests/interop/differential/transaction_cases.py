@@ -355,7 +355,7 @@ def recovery_story(version: int) -> Iterator[Case]:
 
 
 def decided_story(version: int, *, is_commit: bool) -> Iterator[Case]:
-    """Who asks to end a transaction whose outcome is written, and whose partitions do not know it yet."""
+    """A producer that asks to end a transaction whose outcome is written, and whose partitions do not know it yet."""
     name = topic = f"decided-{version}-{is_commit}"
     open_steps: list[Step] = [("records", PRODUCE, lambda side: put(side, own(side, name), topic))]
     if version < IMPLICIT[END]:

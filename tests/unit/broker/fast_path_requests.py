@@ -90,7 +90,7 @@ class Side:
             return str(error)
 
     def stop_decoding(self) -> None:
-        """From now on only those who need no decoder are answered."""
+        """From now on only requests that need no decoder are answered."""
 
         def refuse(*_: object) -> tuple[Any, int]:
             raise CodecError("decoded")

@@ -247,4 +247,4 @@ def test_a_fault_in_replaying_is_seen_and_keeps_no_other_partition_from_loading(
 
     run(main())
     [said] = [one for one in caplog.records if one.levelno == logging.ERROR]
-    assert said.exc_info is not None, "without its traceback nobody finds the fault"
+    assert said.exc_info is not None, "without its traceback a developer cannot find the fault"

@@ -32,7 +32,7 @@ def server(tmp_path: Path) -> Server:
 
 @pytest.fixture
 def play() -> Scene:
-    """Plays a scene in virtual time, and looks that it left nobody waiting."""
+    """Plays a scene in virtual time, and looks that it left no fetch waiting."""
 
     def run(scene: Coroutine[Any, Any, None]) -> None:
         loop = SimLoop()
@@ -290,7 +290,7 @@ def test_the_end_of_a_transaction_makes_all_of_it_count(server: Server, play: Sc
     play(scene())
 
 
-# Who is woken.
+# Which fetches are woken.
 
 
 def test_one_append_wakes_only_those_who_wait_for_its_partition(

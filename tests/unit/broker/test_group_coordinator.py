@@ -1,4 +1,4 @@
-"""Groups on an event loop: who waits is answered, who went away is not, and time passes by itself."""
+"""Groups on an event loop: a request that waits is answered unless its client went away, and time passes by itself."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -258,7 +258,7 @@ class HeldDisk:
         pass
 
     async def go_on_until(self, answered: "asyncio.Future[Any]", error: OSError | None = None) -> None:
-        """End one sync after the other, up to the last that somebody waits for."""
+        """End one sync after the other, up to the last that a request waits for."""
         while not answered.done():
             for sync in self.syncs:
                 if error is None:

@@ -101,7 +101,7 @@ def test_flags_that_make_no_sense_are_one_line(line: str, said: str, capsys: pyt
     assert captured.err.startswith(f"levada: {said}")
     assert captured.err.count("\n") == 1
     assert captured.out == ""
-    # Whoever reads the log of a script need not learn it.
+    # A reader of a script's log need not learn it.
     assert "s3cret" not in captured.err
 
 

@@ -225,6 +225,6 @@ def test_errors_are_spelled_as_javas_exceptions() -> None:
     assert java_errors.spelled(bare) == "org.apache.kafka.common.errors.GroupNotEmptyException: The group is not empty."
     told = error_for(ErrorCode.GROUP_ID_NOT_FOUND, "Group a not found.", context="group 'a'")
     assert java_errors.message(told) == "Group a not found."
-    own = KafkaError("nobody answers")
+    own = KafkaError("no broker answers")
     assert not java_errors.is_known(own)
-    assert java_errors.spelled(own) == java_errors.message(own) == "nobody answers"
+    assert java_errors.spelled(own) == java_errors.message(own) == "no broker answers"

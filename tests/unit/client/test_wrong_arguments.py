@@ -40,7 +40,7 @@ class Strange:
 
 @pytest.fixture(scope="module", autouse=True)
 def nothing_is_left_behind() -> Iterator[None]:
-    """A coroutine that nobody awaited is a warning when it is collected, and a warning is an error."""
+    """A coroutine that was not awaited is a warning when it is collected, and a warning is an error."""
     yield
     gc.collect()
 

@@ -184,7 +184,7 @@ class Machine:
         return Node(self.directory, node_id, self.clock).join()
 
     def reader(self) -> list[str]:
-        """What somebody sees who comes now and only reads."""
+        """What a reader sees that comes now and does not take part."""
         node = Node(self.directory, 99, self.clock)
         return node.read()
 

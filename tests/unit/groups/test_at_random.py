@@ -1,4 +1,4 @@
-"""Whatever clients send and whenever they die, a group stays in order and nobody waits for ever."""
+"""Whatever clients send and whenever they die, a group stays in order and no request waits for ever."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Who is let into a group, who is not, and how long the first rebalance waits for more."""
+"""Which members are let into a group, and how long the first rebalance waits for more."""
 
 import pytest
 

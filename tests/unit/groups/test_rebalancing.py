@@ -1,4 +1,4 @@
-"""From one generation to the next, and what happens when somebody dies on the way."""
+"""From one generation to the next, and what happens when a member dies on the way."""
 
 import pytest
 

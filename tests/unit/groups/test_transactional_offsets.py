@@ -1,4 +1,4 @@
-"""Offsets that are committed with a transaction: nobody sees them before, and nothing is lost of them after."""
+"""Offsets that are committed with a transaction: no consumer sees them before, and nothing is lost of them after."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Memory of answers and of what is sent is used again, and never while somebody looks into it."""
+"""Memory of answers and of what is sent is used again, and never while a view of it is left."""
 
 import asyncio
 import random
@@ -299,7 +299,7 @@ def test_what_slow_connections_still_have_to_send_is_not_overwritten(tmp_path: P
             before = len(transports[which].pieces)
             transports[which].receive(opened[which], framed(start.to_bytes(4, "big") + size.to_bytes(4, "big")))
             async with asyncio.timeout(20):
-                # Where nobody can tell what is in memory, a thread reads it.
+                # Where the kernel cannot tell what is in memory, a thread reads it.
                 while sum(map(len, transports[which].pieces)) < len(wanted[which]) + size + 12:
                     await asyncio.sleep(0.001)
             wanted[which] += framed(b"head" + data[start : start + size] + b"tail")

@@ -1,4 +1,4 @@
-"""`queued.max.request.bytes`: who has to wait for memory, and that nobody waits for ever."""
+"""`queued.max.request.bytes`: which connection has to wait for memory, and that none waits for ever."""
 
 import asyncio
 

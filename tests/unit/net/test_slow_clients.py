@@ -37,7 +37,7 @@ class CountingFile:
 
 
 class Metadata:
-    """Answers in memory, at once; the first request may wait for somebody."""
+    """Answers in memory, at once; the first request may wait for the test."""
 
     def __init__(self, *, first_waits: bool = False) -> None:
         self.handled = 0

@@ -128,7 +128,7 @@ def test_a_replica_is_lost_with_its_directory_before_the_controller_knew_where_i
             await led_by(node, "t", NO_LEADER, 1)
             assert places(node, "t") == {0: "a", 1: "b"}
 
-    # It is the first directory, and nobody here stops the node for it.
+    # It is the first directory, and nothing here stops the node for it.
     run(main())
 
 

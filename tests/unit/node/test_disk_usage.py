@@ -37,7 +37,7 @@ class MeasuredDisk(RealDisk):
 
 
 class Watched:
-    """Two directories on disks of their own, looked at each time somebody asks."""
+    """Two directories on disks of their own, looked at each time they are asked for."""
 
     def __init__(self, root: Path, warn_percent: int = 80) -> None:
         self.disk = MeasuredDisk()

@@ -140,7 +140,7 @@ def test_a_directory_of_no_known_topic_is_not_served(tmp_path: Path, caplog: pyt
         (tmp_path / "file-0").write_text("not a directory")
         async with running_node(tmp_path) as node:
             assert await topics_of(node) == {"good": 1, "stray": 1}
-            # It was led by nobody but its files, which are gone.
+            # It had nothing but its files, which are gone.
             assert values(node, "stray", 0) == []
             names = topic_directories(tmp_path)
             assert {"good-0", "stray-0", "nameless-0", "lost+found"} <= set(names)

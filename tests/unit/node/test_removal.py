@@ -37,7 +37,7 @@ class Gate:
 
         def hold(disk: RealDisk, path: str) -> None:
             self.begun.append(path)
-            assert self._is_open.wait(PATIENCE_S), "whoever opens it is held up as well"
+            assert self._is_open.wait(PATIENCE_S), "an opener is held up as well"
             remove_tree(disk, path)
 
         monkeypatch.setattr(RealDisk, "remove_tree", hold)

@@ -291,7 +291,7 @@ def test_closing_ends_waiting_coroutines_unseen() -> None:
             await asyncio.sleep(100)
         finally:
             await asyncio.sleep(1)
-            raise ValueError("nobody hears this")
+            raise ValueError("no caller hears this")
 
     async def main() -> None:
         kept.append(asyncio.create_task(stubborn()))

@@ -1,4 +1,4 @@
-"""A query that fails between two looks of whoever watches it; no real one can be made to do so at that moment."""
+"""A query that fails between two looks of its supervisor; no real one can be made to do so at that moment."""
 
 from types import SimpleNamespace
 from typing import Any, cast

@@ -29,7 +29,7 @@ def end_of(producer_id: int, version: int = BUMPING) -> TransactionEnd:
 
 
 def begin(log: Log, members: Sequence[int] = MEMBERS) -> None:
-    """One record of each, and one behind them that is nobody's."""
+    """One record of each, and one behind them that is in no transaction."""
     for producer in members:
         append(log, b"%d" % producer, producer_id=producer, producer_epoch=0, base_sequence=0, is_transactional=True)
     append(log, b"plain")

@@ -387,6 +387,6 @@ def test_a_coordinator_cannot_append_for_a_producer_of_an_older_epoch(log: Log) 
     end_transaction(log, 7, commit=False, epoch=1)
     with pytest.raises(InvalidProducerEpoch):
         commit(0)
-    assert log.last_stable_offset == log.end_offset, "a transaction that nobody ends"
+    assert log.last_stable_offset == log.end_offset, "a transaction that is never ended"
     commit(1)
     commit(2)

@@ -224,7 +224,7 @@ def test_a_segment_that_a_power_cut_brings_back_without_the_next_one_goes_at_the
     found, _ = again.open("t", 0, T0)
     assert (found.start_offset, bases(found)) == (3, [3])
     assert values_of(found) == [b"v" * 100]
-    # When it is on the device that they are gone, nobody need remember it.
+    # When it is on the device that they are gone, the log need not remember it.
     found.flush()
     again.write_checkpoints()
     assert (tmp_path / "log-start-offset-checkpoint").read_text().splitlines() == ["0", "0"]

@@ -1,4 +1,4 @@
-"""What is told of transactions to those who look after them."""
+"""What is told of transactions to operators."""
 
 import pytest
 

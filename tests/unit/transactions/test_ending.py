@@ -163,7 +163,7 @@ def test_who_may_not_end_is_told_why(version: int) -> None:
 def test_the_versions_differ_in_what_they_ask_first_while_markers_are_written(
     state: TransactionState, commit: bool, ended_by: int
 ) -> None:
-    """As Apache 4.3.1 answers; since version 5 nobody hears more than that he has to wait."""
+    """As Apache 4.3.1 answers; since version 5 a producer hears no more than that it has to wait."""
     coordinator = in_state(state, ended_by)
     before = coordinator.of()
     producer_id, epoch = coordinator.identity()

@@ -1,4 +1,4 @@
-"""Transactions that are open for too long, and ids that nobody uses any more."""
+"""Transactions that are open for too long, and ids that no producer uses any more."""
 
 from levada.model.errors import CoordinatorNotAvailable, ErrorCode
 from levada.transactions import TransactionSettings, TransactionState

@@ -251,8 +251,8 @@ def test_who_is_not_there_is_said_by_name(loop: str) -> None:
 
 @pytest.mark.parametrize("loop", LOOPS)
 def test_the_second_address_of_a_name_is_tried(loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    nobody = ResolvedAddress(socket.AF_INET, "127.0.0.2", ())
-    monkeypatch.setattr(real_net, "_addresses", lambda host, flags: [nobody, IPV4])
+    deaf = ResolvedAddress(socket.AF_INET, "127.0.0.2", ())
+    monkeypatch.setattr(real_net, "_addresses", lambda host, flags: [deaf, IPV4])
 
     async def main() -> None:
         net, client = RealNet(), EchoClient()
@@ -273,7 +273,7 @@ def test_a_connection_that_is_given_up_leaves_no_socket(loop: str) -> None:
         before = len(os.listdir("/proc/self/fd"))
         connecting = asyncio.ensure_future(RealNet().connect("127.0.0.1", port, EchoClient))
         await asyncio.sleep(0.05)
-        assert not connecting.done(), "nobody accepts, and the queue of those who wait is full"
+        assert not connecting.done(), "nothing accepts, and the queue of connections that wait is full"
         connecting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await connecting

@@ -100,7 +100,7 @@ def test_after_a_worker_died_the_next_run_works(loop: str, tmp_path: Path) -> No
         os.kill(await wait_for_pid(path), 9)
         with pytest.raises(WorkerError, match="died"):
             await running
-        # Between tasks: nobody has to see it.
+        # Between tasks: no caller has to see it.
         pid = int(await workers.run(f"{TASKS}:process_id", b""))
         os.kill(pid, 9)
         await wait_gone(pid)

@@ -70,7 +70,7 @@ def _add(wanted: AddPartitionsToTxnTransaction, request: Request) -> Codes | Awa
 
 def _refusals(partitions: Sequence[tuple[str, int]], request: Request) -> Codes:
     topics = request.broker.image.topics
-    # A broker may add the topic of offsets, for those who commit some; a client has AddOffsetsToTxn for that.
+    # A broker may add the topic of offsets, for a producer that commits some; a client has AddOffsetsToTxn for that.
     forbidden = INTERNAL_TOPICS if request.version < BY_BROKERS_SINCE else frozenset()
     refusals = {}
     for name, index in partitions:

@@ -59,7 +59,7 @@ def _entries(resource: DescribeConfigsResource, broker: Broker) -> list[Describe
     if resource.resource_type == GROUP:
         if not name:
             raise InvalidRequest("Group name must not be empty")
-        # Nobody need know the group: it may be configured before its first member comes.
+        # The group need not exist: it may be configured before its first member comes.
         return group_entries(broker.config, broker.image.config_of(GROUP, name), names)
     if resource.resource_type == BROKER_LOGGER:
         _check_own_id(name, broker)

@@ -13,7 +13,8 @@ VERSIONS = stable_versions(API)
 
 
 def handle(message: EndTxnRequest, request: Request) -> EndTxnResponse | Awaitable[EndTxnResponse]:
-    # Only an exhausted epoch needs a producer id, but who ends a transaction must not be told to come again for it.
+    # Only an exhausted epoch needs a producer id, but a producer that ends a transaction must not be told to come again
+    # for it.
     if request.broker.producer_ids.has_one:
         return _end(message, request)
     return _end_with_id(message, request)

@@ -29,7 +29,7 @@ async def handle(message: FindCoordinatorRequest, request: Request) -> FindCoord
         try:
             await make_internal_topic(topic, request.broker)
         except KafkaError:
-            # Nobody can make it just now; clients ask again.
+            # The controller cannot make it just now; clients ask again.
             return _answer(message, request, is_available=False)
     return _answer(message, request, is_available=True)
 
@@ -52,13 +52,13 @@ def _find(key: str, key_type: int, request: Request, is_available: bool) -> Coor
     topic = TOPICS.get(key_type)
     if topic is None:
         is_silent = key_type == SHARE and request.version >= MANY_KEYS_SINCE
-        return _nobody(key, ErrorCode.INVALID_REQUEST, "" if is_silent else MALFORMED)
+        return _no_coordinator(key, ErrorCode.INVALID_REQUEST, "" if is_silent else MALFORMED)
     try:
         if not is_available:
             raise CoordinatorNotAvailable(NOT_AVAILABLE)
         node_id, host, port = _leader_for(key, topic, request)
     except CoordinatorNotAvailable as error:
-        return _nobody(key, error.code, str(error))
+        return _no_coordinator(key, error.code, str(error))
     # What Apache writes where there is no error.
     nothing = "" if request.version >= MANY_KEYS_SINCE else "NONE"
     return Coordinator(key=key, node_id=node_id, host=host, port=port, error_message=nothing)
@@ -77,5 +77,5 @@ def _leader_for(key: str, topic: str, request: Request) -> tuple[int, str, int]:
     return leader, other.endpoints[0].host, other.endpoints[0].port
 
 
-def _nobody(key: str, code: ErrorCode, text: str) -> Coordinator:
+def _no_coordinator(key: str, code: ErrorCode, text: str) -> Coordinator:
     return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code, error_message=text)

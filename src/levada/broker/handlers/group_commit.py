@@ -66,6 +66,6 @@ def _refused(message: GroupCommitRequest, code: ErrorCode, request: Request) -> 
 
 
 def _have_one_coordinator(message: GroupCommitRequest, request: Request) -> bool:
-    """Whether one partition has them all. Nobody asks when they were committed: a coordinator knows only its own."""
+    """Whether one partition has them all. It does not matter when they were committed: a coordinator knows its own."""
     coordinator = request.broker.transactions
     return len({coordinator.partition_of(member.transactional_id) for member in message.members}) == 1

@@ -49,7 +49,7 @@ async def _create_first(names: list[str], message: MetadataRequest, request: Req
             if made.name in MADE_ON_FIRST_USE and made.name not in refused:
                 tell_if_capped(made, request.broker)
     except KafkaError:
-        # Nobody can decide just now; the client asks again.
+        # The controller cannot decide just now; the client asks again.
         refused = dict.fromkeys(names, ErrorCode.LEADER_NOT_AVAILABLE)
     answer = _answer(message, request, refused)
     return await answer if isinstance(answer, Awaitable) else answer

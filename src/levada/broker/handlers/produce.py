@@ -120,7 +120,7 @@ async def _append_when_verified(
 def _append_all(
     message: ProduceRequest, request: Request, refusals: Codes = NO_REFUSALS, guards: Guards = NO_GUARDS
 ) -> ProduceResponse | Awaitable[ProduceResponse | None] | None:
-    # With one replica, what the leader has appended every in-sync replica has: acks=all waits for nobody.
+    # With one replica, what the leader has appended every in-sync replica has: acks=all waits for no follower.
     due: list[Flush] = []
     unopened: list[Unopened] = []
     ends_ns = request.broker.clock.perf_ns() + LONGEST_TURN_NS

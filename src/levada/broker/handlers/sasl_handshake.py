@@ -1,4 +1,4 @@
-"""SaslHandshake v0-1. Refused: listeners are plain, and whoever is connected has nothing to prove."""
+"""SaslHandshake v0-1. Refused: listeners are plain, and a connected client has nothing to prove."""
 
 from levada.broker.route import Request
 from levada.model.errors import ErrorCode

@@ -81,7 +81,7 @@ def add_entities(parser: argparse.ArgumentParser) -> None:
 
 
 def entities_of(arguments: argparse.Namespace) -> Entities:
-    """WrongUsage where the flags name nobody, or too many."""
+    """WrongUsage where the flags name no entity, or too many."""
     named = {flag: type_ for flag, type_ in BY_FLAG.items() if getattr(arguments, flag) is not None}
     defaults = {flag: type_ for flag, type_ in DEFAULTS_BY_FLAG.items() if getattr(arguments, flag)}
     if (arguments.entity_type or arguments.entity_names) and (named or defaults):

@@ -69,7 +69,7 @@ def _quotas(admin: "Admin", entities: Entities) -> dict[QuotaEntity, dict[str, f
 
 def _passwords(admin: "Admin", users: Sequence[str]) -> dict[str, tuple[ScramCredential, ...] | Exception]:
     found = admin.describe_user_scram_credentials(users or None)
-    # Who has no password is no error: quotas may have been all that was asked for.
+    # A user without a password is no error: quotas may have been all that was asked for.
     passwords: dict[str, tuple[ScramCredential, ...] | Exception] = {**found.done}
     passwords |= {user: error for user, error in found.errors.items() if error.code != ErrorCode.RESOURCE_NOT_FOUND}
     return {user: passwords[user] for user in sorted(passwords)}

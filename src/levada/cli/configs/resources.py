@@ -117,7 +117,7 @@ def _json(type_: str, name: str, entries: Sequence[ConfigEntry]) -> dict[str, An
 
 
 def _names(admin: "Admin", entities: Entities, *, is_all: bool) -> list[str] | None:
-    """Those to describe; None for one that is not there. Who wants all settings of one hears that from the broker."""
+    """Those to describe; None for one that is not there. If all settings of one are wanted, the broker says so."""
     if entities.name is not None and is_all:
         return [entities.name]
     known = _known(admin, entities.type, entities.name)
@@ -137,7 +137,7 @@ def _known(admin: "Admin", type_: str, name: str | None) -> list[str]:
     try:
         groups |= {one.name for one in admin.list_config_resources([ConfigKind.GROUP])}
     except (ClusterAuthorizationFailed, UnsupportedVersion):
-        # Brokers before Kafka 4.1 do not list them, so nobody can say that this one has none.
+        # Brokers before Kafka 4.1 do not list them, so this group may have some all the same.
         groups |= {name} if name is not None else set()
     return sorted(groups)
 

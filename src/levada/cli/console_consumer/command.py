@@ -140,9 +140,9 @@ def consumer_settings(arguments: argparse.Namespace, given: dict[str, str]) -> d
         settings["group.id"] = groups.pop()
     else:
         settings["group.id"] = f"console-consumer-{random.randrange(RANDOM_GROUPS)}"
-        # Nobody will come back to this group.
+        # No consumer will come back to this group.
         settings.setdefault("enable.auto.commit", "false")
-    # The formatter is who makes sense of bytes.
+    # Only the formatter makes sense of bytes.
     settings.pop("key.deserializer", None)
     settings.pop("value.deserializer", None)
     return settings
@@ -215,7 +215,7 @@ class Printing:
                 done += 1
                 self._write(record, text)
         except Refused:
-            # The one that cannot be printed is passed over, or nobody would ever get beyond it.
+            # The one that cannot be printed is passed over, or no member of the group would ever get beyond it.
             _give_back(records[done:], consumer)
             raise
         finally:

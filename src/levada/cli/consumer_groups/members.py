@@ -11,7 +11,7 @@ LEAST: Final = 15
 
 
 def print_members(group: GroupDescription, *, verbose: bool) -> None:
-    """A table, also of nobody. Columns that no member has anything to say in are left out."""
+    """A table, also where there are no members. Columns that no member has anything to say in are left out."""
     columns = _columns(group, verbose=verbose)
     widths = [width for _, width, _ in columns]
     print()

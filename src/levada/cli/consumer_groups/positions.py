@@ -51,7 +51,7 @@ class OffsetRow:
 
 
 def collect_offsets(admin: Admin, groups: list[GroupDescription], timeout_ms: int) -> dict[str, list[OffsetRow]]:
-    """The partitions of each group: those of members first, with most partitions ahead, then those nobody has."""
+    """The partitions of each group: those of members first, with most partitions ahead, then those no member has."""
     committed = committed_offsets(admin, [group.group_id for group in groups], timeout_ms)
     concerned = {partition for offsets in committed.values() for partition in offsets}
     concerned.update(partition for group in groups for member in group.members for partition in member.assignment)

@@ -119,7 +119,7 @@ class Finder:
         return [partition for topic in described for partition in all_partitions(described[topic])]
 
     def check_existence(self, partitions: Iterable[TopicPartition]) -> None:
-        """Raises where a partition is not there, or nobody leads it."""
+        """Raises where a partition is not there, or has no leader."""
         wanted = list(partitions)
         described = self._admin.describe_topics({each.topic for each in wanted}, timeout_ms=self._timeout_ms)
         leaders = {

@@ -31,7 +31,7 @@ CONSUMERS_OWN: Final = (
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "Exit code 1 when a risk was found."
     add_connection(parser)
-    # Told apart from the default: a cluster that nobody named may be absent.
+    # Told apart from the default: a cluster that was not named may be absent.
     parser.set_defaults(bootstrap_server=None)
     parser.add_argument("--topic", metavar="NAME", action="append", default=[], help="only this one; may be repeated")
     parser.add_argument(

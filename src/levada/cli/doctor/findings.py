@@ -7,7 +7,7 @@ from enum import StrEnum
 class Level(StrEnum):
     OK = "ok"
     NOTE = "note"
-    """Nothing is lost by it, but somebody should know."""
+    """Nothing is lost by it, but the operator should know."""
     RISK = "risk"
     """Records can be lost, missed or doubled, or the broker can fail."""
 

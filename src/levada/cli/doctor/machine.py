@@ -20,7 +20,7 @@ FUTURE_SECONDS: Final = 60.0
 EARLIEST_YEAR: Final = 2025
 CONNECT_SECONDS: Final = 2.0
 UNSYNCHRONISED: Final = 5
-"""What Linux answers when nobody keeps its clock right."""
+"""What Linux answers when no time service keeps its clock right."""
 
 
 def check_machine(data_directories: Sequence[Path], listen: tuple[str, int]) -> Iterator[Finding]:
@@ -147,7 +147,7 @@ def is_synchronised() -> bool:
 
 
 def check_build() -> Iterator[Finding]:
-    """What makes the broker slow without anybody noticing."""
+    """What makes the broker slow without an error anywhere."""
     from levada.records import COMPILED
     from levada.world.real import loop_name
 

@@ -43,8 +43,8 @@ def given_settings(arguments: argparse.Namespace) -> dict[str, str]:
 def settings_for(kind: str, given: Mapping[str, str]) -> dict[str, str]:
     """Those settings that a client of this kind ("admin", "producer", "consumer") knows.
 
-    Files are shared between clients, so what only another kind knows is passed over, and what nobody knows is too, with
-    a line about it: Java's clients do the same.
+    Files are shared between clients, so what only another kind knows is passed over, and what no kind knows is too,
+    with a line about it: Java's clients do the same.
     """
     from levada.client.options.admin_keys import ADMIN_KEYS
     from levada.client.options.consumer_keys import CONSUMER_KEYS

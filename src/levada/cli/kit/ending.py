@@ -24,7 +24,7 @@ class Signals:
 
     @contextmanager
     def shielded(self) -> Iterator[None]:
-        """A first signal waits for the end of this; a second one, of somebody with less patience, does not."""
+        """A first signal waits for the end of this; a second one, of an impatient operator, does not."""
         self._is_shielded = True
         try:
             yield

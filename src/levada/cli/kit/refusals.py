@@ -29,15 +29,15 @@ _done: list[str] = []
 
 @contextmanager
 def changing(what: str) -> Iterator[None]:
-    """Around a request that changes something: who interrupts it is told that it may have been carried out.
+    """Around a request that changes something: a user who interrupts it is told that it may have been carried out.
 
-    Who interrupts the tool later, perhaps before it could say so, is told that it was.
+    One who interrupts the tool later, perhaps before it could say so, is told that it was.
     """
     try:
         yield
         _done.append(what)
     except KeyboardInterrupt as interrupt:
-        # Who knows more about it, further in, has said so.
+        # An inner call that knows more about it has said so.
         text = str(interrupt) or f"interrupted while {what}: it may or may not have been done"
         raise KeyboardInterrupt(text) from None
 

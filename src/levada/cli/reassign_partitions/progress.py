@@ -81,7 +81,7 @@ class DirectoryProgress:
 
     @property
     def is_under_way(self) -> bool:
-        """Also where nobody knows: a directory may be offline."""
+        """Also where the brokers cannot say: a directory may be offline."""
         return self.state in (MoveState.MISSING, MoveState.IN_PROGRESS, MoveState.ELSEWHERE)
 
 

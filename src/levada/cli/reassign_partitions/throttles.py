@@ -71,7 +71,7 @@ def limit_directories(admin: Admin, brokers: Iterable[int], bytes_per_second: in
 
 
 def clear_all(admin: Admin, brokers: Sequence[int], topics: Sequence[str], *, is_quiet: bool = False) -> None:
-    """On all these brokers: nobody remembers which of them a move came from."""
+    """On all these brokers: no broker remembers which of them a move came from."""
     if not is_quiet:
         print(f"Clearing broker-level throttles on {_counted('broker', brokers)}", flush=True)
     with changing("throttles were being removed"):

@@ -77,7 +77,7 @@ def _moves(admin: "Admin", partitions: "list[TopicPartition]") -> "dict[TopicPar
     try:
         return admin.list_partition_reassignments(partitions)
     except (ClusterAuthorizationFailed, UnsupportedVersion):
-        # Who may describe a topic need not be allowed to see the cluster's moves.
+        # A user who may describe a topic need not be allowed to see the cluster's moves.
         return {}
 
 

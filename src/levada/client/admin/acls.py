@@ -67,7 +67,7 @@ class AclsPart(AdminPart):
             ),
             read=_read_described,
         )
-        return await self._asking.one(question, self._asking.deadline(timeout_ms))
+        return await self._requests.one(question, self._requests.deadline(timeout_ms))
 
     async def create_acls(self, acls: Iterable[Acl], *, timeout_ms: float | None = None) -> Outcomes[Acl, None]:
         """Make rules.
@@ -103,7 +103,7 @@ class AclsPart(AdminPart):
         question: Question[Acl, None] = Question(
             what="to create ACLs", route=self._routing.any, request=request, read=read
         )
-        return await self._asking.each(acls, question, self._asking.deadline(timeout_ms))
+        return await self._requests.each(acls, question, self._requests.deadline(timeout_ms))
 
     async def delete_acls(
         self, matching: Iterable[AclFilter], *, timeout_ms: float | None = None
@@ -136,7 +136,7 @@ class AclsPart(AdminPart):
         question: Question[AclFilter, Outcomes[Acl, None]] = Question(
             what="to delete ACLs", route=self._routing.any, request=request, read=read
         )
-        return await self._asking.each(matching, question, self._asking.deadline(timeout_ms))
+        return await self._requests.each(matching, question, self._requests.deadline(timeout_ms))
 
 
 def _read_described(answer: BrokerAnswer[str]) -> dict[str, list[Acl]]:

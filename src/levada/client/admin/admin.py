@@ -12,7 +12,7 @@ from levada.client.admin.groups import GroupsPart
 from levada.client.admin.log_directories import LogDirectoriesPart
 from levada.client.admin.partitions import PartitionsPart
 from levada.client.admin.quotas import QuotasPart
-from levada.client.admin.request_router import Asking
+from levada.client.admin.request_router import RequestRouter
 from levada.client.admin.routing import Routing
 from levada.client.admin.scram import ScramPart
 from levada.client.admin.topics import TopicsPart
@@ -45,8 +45,8 @@ class Admin(
     ...     created.raise_any()
 
     A call about several things gives `Outcomes`: a mapping with a result per thing, and the error of each that failed.
-    When nobody could be asked at all (no broker in reach, an API that the broker does not serve), the call itself
-    raises. What can pass, such as a coordinator that is moving, is tried again until `timeout_ms` is over, which is
+    When no broker could be asked at all (none in reach, an API that the broker does not serve), the call itself raises.
+    What can pass, such as a coordinator that is moving, is tried again until `timeout_ms` is over, which is
     `default.api.timeout.ms` where it is not given.
 
     Settings are Kafka's, as keywords (`request_timeout_ms=5_000`) or by their dotted names.
@@ -59,7 +59,7 @@ class Admin(
         for warning in self.options.warnings:
             logger.warning("%s", warning)
         cluster = Cluster(world or default_world(), self.options, creates_topics=False)
-        self._asking = Asking(cluster)
+        self._requests = RequestRouter(cluster)
         self._routing = Routing(cluster)
 
     async def __aenter__(self) -> "Admin":
@@ -72,4 +72,4 @@ class Admin(
 
     async def close(self) -> None:
         """Let the connections go; calls that are under way fail."""
-        await self._asking.cluster.close()
+        await self._requests.cluster.close()

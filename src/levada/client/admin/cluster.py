@@ -135,7 +135,7 @@ class ClusterPart(AdminPart):
             at_least=FENCED_SINCE if include_fenced_brokers else 0,
             older=None if include_fenced_brokers else older,
         )
-        return await self._asking.one(question, self._asking.deadline(timeout_ms))
+        return await self._requests.one(question, self._requests.deadline(timeout_ms))
 
     async def describe_features(self, *, broker: int | None = None, timeout_ms: float | None = None) -> Features:
         """The levels of features such as `metadata.version` and `transaction.version`, as one broker knows them."""
@@ -146,7 +146,7 @@ class ClusterPart(AdminPart):
             read=lambda answer: {answer.items[0]: _read_features(answer.response)},
             passing=BROKER_FAULTS,
         )
-        return await self._asking.one(question, self._asking.deadline(timeout_ms))
+        return await self._requests.one(question, self._requests.deadline(timeout_ms))
 
     async def describe_api_versions(
         self, brokers: Iterable[int] | None = None, *, timeout_ms: float | None = None
@@ -156,7 +156,7 @@ class ClusterPart(AdminPart):
         >>> (await admin.describe_api_versions([1]))[1][18]
         VersionRange(lowest=0, highest=4)
         """
-        deadline = self._asking.deadline(timeout_ms)
+        deadline = self._requests.deadline(timeout_ms)
         question: Question[int, dict[int, VersionRange]] = Question(
             what="to describe the requests served",
             route=self._routing.brokers(lambda broker: broker),
@@ -164,8 +164,8 @@ class ClusterPart(AdminPart):
             read=lambda answer: {answer.items[0]: _read_versions(answer.response)},
             passing=BROKER_FAULTS,
         )
-        ids = await self._asking.broker_ids(deadline) if brokers is None else list(brokers)
-        return await self._asking.each(ids, question, deadline)
+        ids = await self._requests.broker_ids(deadline) if brokers is None else list(brokers)
+        return await self._requests.each(ids, question, deadline)
 
     async def update_features(
         self,
@@ -206,7 +206,7 @@ class ClusterPart(AdminPart):
             at_least=1,
             older=None if validate_only else older,
         )
-        return await self._asking.each(updates, question, self._asking.deadline(timeout_ms))
+        return await self._requests.each(updates, question, self._requests.deadline(timeout_ms))
 
     async def unregister_broker(self, broker_id: int, *, timeout_ms: float | None = None) -> None:
         """Forget a broker that is gone for good."""
@@ -222,7 +222,7 @@ class ClusterPart(AdminPart):
             request=lambda _, __: UnregisterBrokerRequest(broker_id=broker_id),
             read=read,
         )
-        await self._asking.one(question, self._asking.deadline(timeout_ms))
+        await self._requests.one(question, self._requests.deadline(timeout_ms))
 
     async def describe_quorum(self, *, timeout_ms: float | None = None) -> Quorum:
         """The controllers' leader, and how far the others are behind it."""
@@ -236,7 +236,7 @@ class ClusterPart(AdminPart):
             ),
             read=lambda answer: {answer.items[0]: _read_quorum(answer.response)},
         )
-        return await self._asking.one(question, self._asking.deadline(timeout_ms))
+        return await self._requests.one(question, self._requests.deadline(timeout_ms))
 
 
 def _read_cluster(response: DescribeClusterResponse) -> ClusterDescription:

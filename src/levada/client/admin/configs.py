@@ -124,7 +124,7 @@ class ConfigsPart(AdminPart):
             read=_read_configs,
             passing=BROKER_FAULTS,
         )
-        return await self._asking.each(resources, question, self._asking.deadline(timeout_ms))
+        return await self._requests.each(resources, question, self._requests.deadline(timeout_ms))
 
     async def incremental_alter_configs(
         self,
@@ -159,7 +159,7 @@ class ConfigsPart(AdminPart):
             read=_read_altered,
             passing=CONTROLLER_FAULTS | BROKER_FAULTS,
         )
-        return await self._asking.each(changes, question, self._asking.deadline(timeout_ms))
+        return await self._requests.each(changes, question, self._requests.deadline(timeout_ms))
 
     async def alter_configs(
         self,
@@ -196,7 +196,7 @@ class ConfigsPart(AdminPart):
             read=_read_altered,
             passing=CONTROLLER_FAULTS | BROKER_FAULTS,
         )
-        return await self._asking.each(configs, question, self._asking.deadline(timeout_ms))
+        return await self._requests.each(configs, question, self._requests.deadline(timeout_ms))
 
     async def list_config_resources(
         self, kinds: Iterable[ConfigKind] = (), *, timeout_ms: float | None = None
@@ -219,7 +219,7 @@ class ConfigsPart(AdminPart):
             # Brokers before Kafka 4.1 list client metrics only.
             older=older if wanted == [ConfigKind.CLIENT_METRICS] else None,
         )
-        return await self._asking.one(question, self._asking.deadline(timeout_ms))
+        return await self._requests.one(question, self._requests.deadline(timeout_ms))
 
 
 def read_entry(entry: DescribeConfigsResourceResult) -> ConfigEntry:

@@ -94,7 +94,7 @@ class DescribingPart(AdminPart):
             read=read,
             at_least=1,
         )
-        return await self._asking.one(question, self._asking.deadline(timeout_ms))
+        return await self._requests.one(question, self._requests.deadline(timeout_ms))
 
     async def describe_topics(
         self,
@@ -110,7 +110,7 @@ class DescribingPart(AdminPart):
         1
         """
         wanted = list(dict.fromkeys(topics))
-        deadline = self._asking.deadline(timeout_ms)
+        deadline = self._requests.deadline(timeout_ms)
         found: dict[str | TopicId, TopicDescription | KafkaError] = {}
         names = [item for item in wanted if isinstance(item, str)]
         left: list[str | TopicId] = [item for item in wanted if not isinstance(item, str)]
@@ -132,7 +132,7 @@ class DescribingPart(AdminPart):
         cursor: ResponseCursor | None = None
         parts: dict[str, DescribeTopicPartitionsResponseTopic] = {}
         while left:
-            page = await self._asking.one(self._page(left, cursor, limit), deadline)
+            page = await self._requests.one(self._page(left, cursor, limit), deadline)
             for topic in page.topics:
                 if topic.name is not None and topic.name in parts:
                     parts[topic.name].partitions.extend(topic.partitions)
@@ -187,7 +187,7 @@ class DescribingPart(AdminPart):
             # Since version 4 a question does not create the topic.
             at_least=4 if all(isinstance(item, str) for item in topics) else NAMELESS_SINCE,
         )
-        return await self._asking.settle(topics, question, deadline)
+        return await self._requests.settle(topics, question, deadline)
 
 
 def _id(raw: bytes) -> TopicId | None:

@@ -68,7 +68,7 @@ class GroupOffsetsPart(AdminPart):
             else dict.fromkeys(groups)
         )
         question = self._committed_question(wanted, require_stable)
-        return await self._asking.each(wanted, question, self._asking.deadline(timeout_ms))
+        return await self._requests.each(wanted, question, self._requests.deadline(timeout_ms))
 
     def _committed_question(
         self, wanted: Mapping[str, list[TopicPartition] | None], require_stable: bool
@@ -134,7 +134,7 @@ class GroupOffsetsPart(AdminPart):
             passing=COORDINATOR_FAULTS | {ErrorCode.REBALANCE_IN_PROGRESS},
             at_most=NAMES_UNTIL,
         )
-        return await self._asking.each(wanted, question, self._asking.deadline(timeout_ms))
+        return await self._requests.each(wanted, question, self._requests.deadline(timeout_ms))
 
     async def delete_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition], *, timeout_ms: float | None = None
@@ -170,7 +170,7 @@ class GroupOffsetsPart(AdminPart):
             read=read,
             passing=COORDINATOR_FAULTS,
         )
-        return await self._asking.each(partitions, question, self._asking.deadline(timeout_ms))
+        return await self._requests.each(partitions, question, self._requests.deadline(timeout_ms))
 
 
 def _fetch_group(group_id: str, partitions: list[TopicPartition] | None) -> OffsetFetchRequestGroup:

@@ -51,7 +51,7 @@ class GroupsPart(AdminPart):
         >>> [group.group_id for group in await admin.list_groups(states=["Empty"])]
         ['billing']
         """
-        deadline = self._asking.deadline(timeout_ms)
+        deadline = self._requests.deadline(timeout_ms)
         wanted = frozenset(protocol_types)
         request = ListGroupsRequest(
             states_filter=[str(state) for state in states], types_filter=[str(type_) for type_ in types]
@@ -63,7 +63,7 @@ class GroupsPart(AdminPart):
             read=_read_listings,
             passing=COORDINATOR_FAULTS | BROKER_FAULTS,
         )
-        found = await self._asking.each(await self._asking.broker_ids(deadline), question, deadline)
+        found = await self._requests.each(await self._requests.broker_ids(deadline), question, deadline)
         found.raise_any()
         # A group may be on its way from one broker to another, and listed by both.
         groups = {group.group_id: group for listings in found.values() for group in listings}
@@ -83,7 +83,7 @@ class GroupsPart(AdminPart):
         (<GroupState.EMPTY: 'Empty'>, 0)
         """
         wanted = list(dict.fromkeys(group_ids))
-        deadline = self._asking.deadline(timeout_ms)
+        deadline = self._requests.deadline(timeout_ms)
         question: Question[str, GroupDescription] = Question(
             what="to describe groups",
             route=self._routing.coordinators(CoordinatorKind.GROUP),
@@ -93,7 +93,7 @@ class GroupsPart(AdminPart):
             read=read_consumer_groups,
             passing=COORDINATOR_FAULTS,
         )
-        found: dict[str, GroupDescription | KafkaError] = await self._asking.settle(wanted, question, deadline)
+        found: dict[str, GroupDescription | KafkaError] = await self._requests.settle(wanted, question, deadline)
         classic = [
             group_id
             for group_id, answer in found.items()
@@ -110,7 +110,7 @@ class GroupsPart(AdminPart):
         timeout_ms: float | None = None,
     ) -> Outcomes[str, GroupDescription]:
         """Groups of the classic protocol, those of Connect and others among them."""
-        deadline = self._asking.deadline(timeout_ms)
+        deadline = self._requests.deadline(timeout_ms)
         return conclude(await self._describe_classic(group_ids, include_authorized_operations, deadline))
 
     async def delete_groups(self, group_ids: Iterable[str], *, timeout_ms: float | None = None) -> Outcomes[str, None]:
@@ -122,7 +122,7 @@ class GroupsPart(AdminPart):
             read=_read_deleted,
             passing=COORDINATOR_FAULTS,
         )
-        return await self._asking.each(group_ids, question, self._asking.deadline(timeout_ms))
+        return await self._requests.each(group_ids, question, self._requests.deadline(timeout_ms))
 
     async def remove_members_from_group(
         self,
@@ -138,7 +138,7 @@ class GroupsPart(AdminPart):
         >>> removed.errors["host-3"].code
         <ErrorCode.UNKNOWN_MEMBER_ID: 25>
         """
-        deadline = self._asking.deadline(timeout_ms)
+        deadline = self._requests.deadline(timeout_ms)
         if group_instance_ids is None:
             leaving = await self._all_members(group_id, deadline)
         else:
@@ -163,7 +163,7 @@ class GroupsPart(AdminPart):
             passing=COORDINATOR_FAULTS,
             at_least=MANY_MEMBERS_SINCE,
         )
-        return await self._asking.each(leaving, question, deadline)
+        return await self._requests.each(leaving, question, deadline)
 
     async def _describe_classic(
         self, group_ids: Iterable[str], include_authorized_operations: bool, deadline: Deadline
@@ -178,7 +178,7 @@ class GroupsPart(AdminPart):
             read=read_classic_groups,
             passing=COORDINATOR_FAULTS,
         )
-        return await self._asking.settle(group_ids, question, deadline)
+        return await self._requests.settle(group_ids, question, deadline)
 
     async def _all_members(self, group_id: str, deadline: Deadline) -> dict[str, MemberIdentity]:
         described = conclude(await self._describe_classic([group_id], False, deadline))[group_id]

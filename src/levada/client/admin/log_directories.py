@@ -86,7 +86,7 @@ class LogDirectoriesPart(AdminPart):
         >>> sum(replica.size_bytes for replica in replicas) > 10_000
         True
         """
-        deadline = self._asking.deadline(timeout_ms)
+        deadline = self._requests.deadline(timeout_ms)
         wanted = None if partitions is None else by_topic(partitions)
         question: Question[int, dict[str, LogDirectory]] = Question(
             what="to describe log directories",
@@ -95,8 +95,8 @@ class LogDirectoriesPart(AdminPart):
             read=lambda answer: {answer.items[0]: _read_directories(answer.response)},
             passing=BROKER_FAULTS,
         )
-        ids = await self._asking.broker_ids(deadline) if brokers is None else list(brokers)
-        return await self._asking.each(ids, question, deadline)
+        ids = await self._requests.broker_ids(deadline) if brokers is None else list(brokers)
+        return await self._requests.each(ids, question, deadline)
 
     async def describe_replica_log_dirs(
         self, replicas: Iterable[Replica], *, timeout_ms: float | None = None
@@ -113,7 +113,7 @@ class LogDirectoriesPart(AdminPart):
             read=_read_places,
             passing=BROKER_FAULTS,
         )
-        return await self._asking.each(replicas, question, self._asking.deadline(timeout_ms))
+        return await self._requests.each(replicas, question, self._requests.deadline(timeout_ms))
 
     async def alter_replica_log_dirs(
         self, paths: Mapping[Replica, str], *, timeout_ms: float | None = None
@@ -144,7 +144,7 @@ class LogDirectoriesPart(AdminPart):
             read=_read_moved,
             passing=BROKER_FAULTS,
         )
-        return await self._asking.each(paths, question, self._asking.deadline(timeout_ms))
+        return await self._requests.each(paths, question, self._requests.deadline(timeout_ms))
 
 
 def _describe_request(topics: Mapping[str, list[int]] | None) -> DescribeLogDirsRequest:

@@ -2,7 +2,7 @@
 
 import inspect
 
-from levada.client.admin.request_router import Asking
+from levada.client.admin.request_router import RequestRouter
 from levada.client.admin.routing import Routing
 from levada.client.arguments import checked
 
@@ -10,7 +10,7 @@ from levada.client.arguments import checked
 class AdminPart:
     """A theme of administration; `Admin` is all of them together. Every call has its arguments checked."""
 
-    _asking: Asking
+    _requests: RequestRouter
     _routing: Routing
 
     def __init_subclass__(cls) -> None:

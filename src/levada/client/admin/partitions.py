@@ -86,7 +86,7 @@ class PartitionsPart(AdminPart):
         >>> (await admin.list_offsets({first: OffsetSpec.LATEST}))[first].offset
         1207
         """
-        deadline = self._asking.deadline(timeout_ms)
+        deadline = self._requests.deadline(timeout_ms)
         by_version: dict[int, list[TopicPartition]] = {}
         for partition, spec in specs.items():
             if spec < 0:
@@ -96,7 +96,7 @@ class PartitionsPart(AdminPart):
         # What only newer brokers can find is asked for apart, so that it does not keep the others from an answer.
         for at_least, partitions in by_version.items():
             question = self._positions_question(specs, isolation_level, at_least)
-            answers: dict[TopicPartition, ListedOffset | KafkaError] = await self._asking.settle(
+            answers: dict[TopicPartition, ListedOffset | KafkaError] = await self._requests.settle(
                 partitions, question, deadline
             )
             found.update(answers)
@@ -165,7 +165,7 @@ class PartitionsPart(AdminPart):
             read=_read_deleted,
             passing=LEADER_FAULTS,
         )
-        return await self._asking.each(before, question, self._asking.deadline(timeout_ms))
+        return await self._requests.each(before, question, self._requests.deadline(timeout_ms))
 
     async def elect_leaders(
         self,
@@ -194,7 +194,7 @@ class PartitionsPart(AdminPart):
             ),
             read=_read_elected,
         )
-        found = await self._asking.one(question, self._asking.deadline(timeout_ms))
+        found = await self._requests.one(question, self._requests.deadline(timeout_ms))
         if wanted is None:
             not_needed = ErrorCode.ELECTION_NOT_NEEDED
             return Outcomes({key: one for key, one in found.items() if one is None or one.code != not_needed})
@@ -232,7 +232,7 @@ class PartitionsPart(AdminPart):
         question: Question[TopicPartition, None] = Question(
             what="to reassign partitions", route=self._routing.controller, request=request, read=_read_reassigned
         )
-        return await self._asking.each(replicas, question, self._asking.deadline(timeout_ms))
+        return await self._requests.each(replicas, question, self._requests.deadline(timeout_ms))
 
     async def list_partition_reassignments(
         self, partitions: Iterable[TopicPartition] | None = None, *, timeout_ms: float | None = None
@@ -253,7 +253,7 @@ class PartitionsPart(AdminPart):
             ),
             read=_read_reassignments,
         )
-        return await self._asking.one(question, self._asking.deadline(timeout_ms))
+        return await self._requests.one(question, self._requests.deadline(timeout_ms))
 
 
 def _itself(partition: TopicPartition) -> TopicPartition:

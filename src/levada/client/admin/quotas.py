@@ -72,7 +72,7 @@ class QuotasPart(AdminPart):
             request=lambda _, __: DescribeClientQuotasRequest(components=components, strict=strict),
             read=_read_described,
         )
-        return await self._asking.one(question, self._asking.deadline(timeout_ms))
+        return await self._requests.one(question, self._requests.deadline(timeout_ms))
 
     async def alter_client_quotas(
         self,
@@ -107,7 +107,7 @@ class QuotasPart(AdminPart):
         question: Question[QuotaEntity, None] = Question(
             what="to alter quotas", route=self._routing.any, request=request, read=_read_altered
         )
-        return await self._asking.each(changes, question, self._asking.deadline(timeout_ms))
+        return await self._requests.each(changes, question, self._requests.deadline(timeout_ms))
 
 
 def _sorted(entity: QuotaEntity) -> list[tuple[str, str | None]]:

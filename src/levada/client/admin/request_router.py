@@ -113,7 +113,7 @@ class _Round(Generic[K, V]):
             self.unanswered[item] = None
 
 
-class Asking:
+class RequestRouter:
     """Carries questions for one admin client."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -129,7 +129,7 @@ class Asking:
         return Deadline(self.cluster.world.clock, timeout_ms)
 
     async def each(self, items: Iterable[K], question: Question[K, V], deadline: Deadline) -> Outcomes[K, V]:
-        """An outcome per item. Raises where nothing was done and no reason is about an item: nobody could be asked."""
+        """An outcome per item. Raises where nothing was done and no reason is about an item: no broker was reached."""
         answers: dict[K, V | KafkaError] = await self.settle(items, question, deadline)
         return conclude(answers)
 

@@ -75,8 +75,8 @@ class Routing:
                 found = dict(zip(items, await self._one_by_one(kind, items)))
             else:
                 found = {one.key: _coordinator(one, one.key) for one in response.coordinators}
-            nobody = error_for(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the broker names none")
-            coordinators = {item: found.get(item, nobody) for item in items}
+            absent = error_for(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the broker names none")
+            coordinators = {item: found.get(item, absent) for item in items}
             return await self._to(coordinators, ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
         return route

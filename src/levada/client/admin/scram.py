@@ -65,7 +65,7 @@ class ScramPart(AdminPart):
             ),
             read=_read_described,
         )
-        found = await self._asking.one(question, self._asking.deadline(timeout_ms))
+        found = await self._requests.one(question, self._requests.deadline(timeout_ms))
         return Outcomes(found)
 
     async def alter_user_scram_credentials(
@@ -92,10 +92,10 @@ class ScramPart(AdminPart):
             ),
             read=_read_altered,
         )
-        return await self._asking.each(users, question, self._asking.deadline(timeout_ms))
+        return await self._requests.each(users, question, self._requests.deadline(timeout_ms))
 
     def _upsertion(self, change: ScramUpsertion) -> ScramCredentialUpsertion:
-        salt = change.salt or self._asking.cluster.world.entropy.random_bytes(SALT_BYTES)
+        salt = change.salt or self._requests.cluster.world.entropy.random_bytes(SALT_BYTES)
         return ScramCredentialUpsertion(
             name=change.user,
             mechanism=change.mechanism,

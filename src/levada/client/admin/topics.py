@@ -107,7 +107,7 @@ class TopicsPart(DescribingPart):
             passing=QUOTA_FAULTS if retry_on_quota_violation else CONTROLLER_FAULTS,
             at_least=DEFAULTS_SINCE if has_defaults else 0,
         )
-        return await self._asking.each(wanted, question, self._asking.deadline(timeout_ms))
+        return await self._requests.each(wanted, question, self._requests.deadline(timeout_ms))
 
     async def delete_topics(
         self,
@@ -139,7 +139,7 @@ class TopicsPart(DescribingPart):
             at_least=IDS_SINCE,
             older=older if all(isinstance(item, str) for item in wanted) else None,
         )
-        return await self._asking.each(wanted, question, self._asking.deadline(timeout_ms))
+        return await self._requests.each(wanted, question, self._requests.deadline(timeout_ms))
 
     async def create_partitions(
         self,
@@ -168,7 +168,7 @@ class TopicsPart(DescribingPart):
             read=_read_grown,
             passing=QUOTA_FAULTS if retry_on_quota_violation else CONTROLLER_FAULTS,
         )
-        return await self._asking.each(totals, question, self._asking.deadline(timeout_ms))
+        return await self._requests.each(totals, question, self._requests.deadline(timeout_ms))
 
 
 def _by_name(topics: Iterable[NewTopic]) -> dict[str, NewTopic]:

@@ -94,7 +94,7 @@ class AbortTransaction:
 
 @dataclass(frozen=True, slots=True)
 class FencedProducer:
-    """Who counts as the producer of a transactional id from now on: nobody, until the next one starts."""
+    """The id and epoch that a transactional id has from now on: no producer holds them until the next one starts."""
 
     producer_id: int
     producer_epoch: int
@@ -117,7 +117,7 @@ class TransactionsPart(AdminPart):
         >>> await admin.list_transactions(states=[TransactionState.ONGOING], longer_than_ms=60_000)
         []
         """
-        deadline = self._asking.deadline(timeout_ms)
+        deadline = self._requests.deadline(timeout_ms)
         request = ListTransactionsRequest(
             state_filters=[str(state) for state in states],
             producer_id_filters=list(producer_ids),
@@ -131,7 +131,7 @@ class TransactionsPart(AdminPart):
             read=_read_listings,
             passing=COORDINATOR_FAULTS | BROKER_FAULTS,
         )
-        found = await self._asking.each(await self._asking.broker_ids(deadline), question, deadline)
+        found = await self._requests.each(await self._requests.broker_ids(deadline), question, deadline)
         return [listing for listings in found.values() for listing in listings]
 
     async def describe_transactions(
@@ -145,7 +145,7 @@ class TransactionsPart(AdminPart):
             read=_read_transactions,
             passing=COORDINATOR_FAULTS,
         )
-        return await self._asking.each(transactional_ids, question, self._asking.deadline(timeout_ms))
+        return await self._requests.each(transactional_ids, question, self._requests.deadline(timeout_ms))
 
     async def describe_producers(
         self,
@@ -175,7 +175,7 @@ class TransactionsPart(AdminPart):
         question: Question[TopicPartition, tuple[ActiveProducer, ...]] = Question(
             what="to describe producers", route=route, request=request, read=_read_producers, passing=passing
         )
-        return await self._asking.each(partitions, question, self._asking.deadline(timeout_ms))
+        return await self._requests.each(partitions, question, self._requests.deadline(timeout_ms))
 
     async def abort_transaction(self, transaction: AbortTransaction, *, timeout_ms: float | None = None) -> None:
         """End a transaction in one partition that its coordinator has forgotten and that keeps readers waiting."""
@@ -194,7 +194,7 @@ class TransactionsPart(AdminPart):
             read=_read_markers,
             passing=LEADER_FAULTS,
         )
-        found = await self._asking.each([partition], question, self._asking.deadline(timeout_ms))
+        found = await self._requests.each([partition], question, self._requests.deadline(timeout_ms))
         found.raise_any()
 
     async def fence_producers(
@@ -225,7 +225,7 @@ class TransactionsPart(AdminPart):
             passing=COORDINATOR_FAULTS | {ErrorCode.CONCURRENT_TRANSACTIONS},
             is_single=True,
         )
-        return await self._asking.each(transactional_ids, question, self._asking.deadline(timeout_ms))
+        return await self._requests.each(transactional_ids, question, self._requests.deadline(timeout_ms))
 
     async def abort_handed_over(
         self, tickets: Iterable[TransactionTicket], *, timeout_ms: float | None = None
@@ -251,7 +251,7 @@ class TransactionsPart(AdminPart):
             passing=COORDINATOR_FAULTS | {ErrorCode.CONCURRENT_TRANSACTIONS},
             is_single=True,
         )
-        return await self._asking.each(wanted, question, self._asking.deadline(timeout_ms))
+        return await self._requests.each(wanted, question, self._requests.deadline(timeout_ms))
 
     async def can_commit_groups(self, *, timeout_ms: float | None = None) -> bool:
         """Whether the brokers commit several transactions as one: Levada's do, others do not."""
@@ -265,7 +265,7 @@ class TransactionsPart(AdminPart):
                 answer.items[0]: any(each.api_key == ApiKey.GROUP_COMMIT for each in answer.response.api_keys)
             },
         )
-        return await self._asking.one(question, self._asking.deadline(timeout_ms))
+        return await self._requests.one(question, self._requests.deadline(timeout_ms))
 
 
 def _read_listings(answer: BrokerAnswer[int]) -> dict[int, list[TransactionListing] | KafkaError]:

@@ -1,4 +1,4 @@
-"""Who owns which partition before a rebalance, where members contradict each other."""
+"""Which member owns which partition before a rebalance, where members contradict each other."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Ownership:
     contested: frozenset[Partition]
     """Two members claim them in one generation: neither owns them, and both may be reading them."""
     earlier: Mapping[Partition, str]
-    """Who claims a partition since an older generation than the group's newest."""
+    """The member that claims a partition since an older generation than the group's newest."""
 
 
 def settle(

@@ -22,8 +22,8 @@ _GENERATION = Struct(">i")
 class CooperativeStickyAssignor(Assignor):
     """Members keep their partitions while they rebalance.
 
-    What is to move is first assigned to nobody, so that its owner gives it up; that makes the group rebalance again,
-    and then the new owner gets it.
+    What is to move is first assigned to no member, so that its owner gives it up; that makes the group rebalance
+    again, and then the new owner gets it.
     """
 
     name = "cooperative-sticky"

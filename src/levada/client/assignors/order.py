@@ -9,7 +9,7 @@ SMALLEST_TABLE = 16
 
 
 def topics_to_assign(partition_counts: Mapping[str, int], members: Mapping[str, Subscription]) -> dict[str, int]:
-    """The topics that somebody subscribes to and that have partitions, with their counts."""
+    """The topics that a member subscribes to and that have partitions, with their counts."""
     subscribed = hash_order(topic for member_id in hash_order(members) for topic in members[member_id].topics)
     known = hash_order(topic for topic in subscribed if partition_counts.get(topic, 0) > 0)
     return {topic: partition_counts[topic] for topic in known}

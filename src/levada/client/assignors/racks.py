@@ -47,7 +47,7 @@ class Racks:
         """Those that few members could read from their own rack come first; the order is kept otherwise."""
         if not self._members:
             return partitions
-        standing: dict[str, int] = {}
+        members_in_rack: dict[str, int] = {}
         for rack in self._members.values():
-            standing[rack] = standing.get(rack, 0) + 1
-        return sorted(partitions, key=lambda one: sum(standing.get(rack, 0) for rack in self._partitions[one]))
+            members_in_rack[rack] = members_in_rack.get(rack, 0) + 1
+        return sorted(partitions, key=lambda one: sum(members_in_rack.get(rack, 0) for rack in self._partitions[one]))

@@ -15,7 +15,7 @@ from levada.client.assignors.spec import (
 
 
 class RoundRobinAssignor(Assignor):
-    """Member after member gets one partition; who does not subscribe to its topic is passed over."""
+    """Member after member gets one partition; one that does not subscribe to its topic is passed over."""
 
     name = "roundrobin"
     rebalance_protocols = (RebalanceProtocol.EAGER,)

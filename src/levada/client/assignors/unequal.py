@@ -43,13 +43,13 @@ class _Loads:
         places = {member_id: place for place, member_id in enumerate(self._member_ids)}
         earlier = {partition: places[member_id] for partition, member_id in ownership.earlier.items()}
         if not has_lost:
-            # Nobody has to give up anything yet, so let only what is new move, if that is enough.
+            # No member has to give up anything yet, so let only what is new move, if that is enough.
             self._even_out(free, earlier)
         self._even_out(self._partitions, earlier)
         return {member_id: list(held) for member_id, held in zip(self._member_ids, self._held)}
 
     def _keep(self, held: Mapping[str, Sequence[Partition]]) -> bool:
-        """True if somebody loses a partition, because it has left the topic or stands in the wrong rack."""
+        """True if a member loses a partition, because it has left the topic or stands in the wrong rack."""
         has_lost = False
         for place, member_id in enumerate(self._member_ids):
             subscribed = frozenset(self._members[member_id].topics)

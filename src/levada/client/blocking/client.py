@@ -15,14 +15,14 @@ C = TypeVar("C")
 A = TypeVar("A")
 
 FAREWELL_SECONDS = 4.0
-"""How long a client that nobody closed may take for what is under way: less than the end of the process waits."""
+"""How long a client that was not closed may take for what is under way: less than the end of the process waits."""
 
 Close: TypeAlias = Callable[..., Coroutine[Any, Any, None]]
 """Ends a client; takes it, and perhaps how many seconds that may take."""
 
 
 class BlockingClient(Generic[C]):
-    """Closed by `close`, at the end of its `with` block, when nobody has it any more, or when the process ends."""
+    """Closed by `close`, at the end of its `with` block, when it is garbage, or when the process ends."""
 
     def __init__(self, name: str, make: Callable[[Portal], C], close: Close) -> None:
         portal = self._portal = Portal(f"levada-{name}")
@@ -59,7 +59,7 @@ class BlockingClient(Generic[C]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        # Who is interrupted wants to go now, not when a broker that is down has had all its time.
+        # A user who interrupts wants to go now, not when a broker that is down has had all its time.
         is_interrupted = kind is not None and not issubclass(kind, Exception)
         self.close(FAREWELL_SECONDS if is_interrupted else None)
 
@@ -100,5 +100,5 @@ async def _nothing() -> None:
 
 
 def _abandon(portal: Portal) -> None:
-    """Nobody has closed the client, and nobody can any more; whoever drops it need not wait for its end."""
+    """The client was dropped without a close; the thread that collects it does not wait for its end."""
     portal.stop(portal.farewell)

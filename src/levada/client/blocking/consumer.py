@@ -160,6 +160,6 @@ class _InCallersThread:
         await in_callers_thread(partial(self._listener.on_partitions_assigned, partitions))
 
     async def on_partitions_lost(self, partitions: Collection[TopicPartition]) -> None:
-        # As in Java's client, who has nothing to say about lost partitions hears that they are revoked.
+        # As in Java's client, a listener without `on_partitions_lost` hears that they are revoked.
         tell = getattr(self._listener, "on_partitions_lost", self._listener.on_partitions_revoked)
         await in_callers_thread(partial(tell, partitions))

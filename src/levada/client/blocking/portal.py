@@ -93,7 +93,7 @@ class Portal:
 
     def __init__(self, name: str) -> None:
         self.farewell: Farewell = _nothing
-        """What is left to do for a client that nobody closes."""
+        """What is left to do for a client that is dropped without a close."""
         self.on_fork: Callable[[str], object] = ignore
         """Tells the client, in the other process, why it cannot be used there."""
         self._loop = new_loop()
@@ -174,7 +174,7 @@ class Portal:
         self._end.add_done_callback(self._ended)
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
-        # Whatever it was, there is nobody left to tell.
+        # Whatever it was, the client's user is gone and cannot be told.
         _look(task)
         self._loop.stop()
 

@@ -60,7 +60,7 @@ class Turnstile:
 
 
 class _Send:
-    """The longer way of a record; it knows nothing of the blocking producer, which can go when nobody has it."""
+    """The longer way of a record; it does not refer to the blocking producer, which can so be collected."""
 
     def __init__(self, portal: Portal, producer: AsyncProducer) -> None:
         self._portal = portal

@@ -145,7 +145,7 @@ class Cluster:
         if self._upkeep is None and not self._is_closed:
             self._loop = asyncio.get_running_loop()
             self._upkeep = background(self._keep_current())
-            # Who ends the loop without closing the client cancels this task, and the connections go with it.
+            # A user who ends the loop without closing the client cancels this task, and the connections go with it.
             self._upkeep.add_done_callback(lambda _: self._ended())
 
     def own_loop(self) -> asyncio.AbstractEventLoop:
@@ -181,7 +181,7 @@ class Cluster:
         self._refresh_asked.set()
 
     async def refresh(self) -> None:
-        """Ask now, once; those who ask meanwhile get the same answer."""
+        """Ask now, once; calls that ask meanwhile get the same answer."""
         if self._refreshing is None:
             self._refreshing = background(self._refresh())
             self._refreshing.add_done_callback(self._refreshed)
@@ -326,7 +326,7 @@ class Cluster:
             raise Disconnected("the brokers that were asked know of no broker that is running")
         view = read_view(response, self.view)
         if not everything:
-            # Who began to want a topic meanwhile has to wait for the next answer; what is not wanted any more goes.
+            # A topic wanted since the request has to wait for the next answer; what is not wanted any more goes.
             view = with_topics(_only(self.view, self._wanted), view)
         self._see(view)
         if any(name not in wanted for name in self._wanted) and not everything:
@@ -335,7 +335,7 @@ class Cluster:
     def _refreshed(self, task: "asyncio.Task[None]") -> None:
         self._refreshing = None
         if not task.cancelled():
-            # Whoever waited has it; nobody may be left to.
+            # The calls that waited have the error; there may be none, and then asyncio would complain.
             task.exception()
 
     def _see(self, view: ClusterView) -> None:

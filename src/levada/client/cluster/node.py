@@ -181,7 +181,7 @@ class Node:
         return chosen
 
     def serves(self, api_key: int, at_least: int = 0) -> bool:
-        """Whether it speaks this version or a newer one; nobody knows before the first connection."""
+        """Whether it speaks this version or a newer one; unknown, so False, before the first connection."""
         return self._versions.get(api_key, (0, -1))[1] >= at_least
 
     def what_is_missing(self) -> str:
@@ -203,7 +203,7 @@ class Node:
     def _connected(self, task: "asyncio.Task[Channel]") -> None:
         self._connecting = None
         if not task.cancelled():
-            # Whoever waited has it; nobody may be left to.
+            # The calls that waited have the error; there may be none, and then asyncio would complain.
             task.exception()
 
     async def _connect(self) -> Channel:
@@ -251,7 +251,7 @@ class Node:
         self.features = {each.name: each.max_version_level for each in response.finalized_features}
 
     def _why(self, error: BaseException) -> BaseException:
-        """What to tell those who wait for a connection."""
+        """What to tell the calls that wait for a connection."""
         if isinstance(error, KafkaError):
             return error
         if isinstance(error, TimeoutError):

@@ -60,15 +60,15 @@ class Backoff:
 
 
 def background(coroutine: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
-    """A task of the client's own, which nobody is told of who closes the loop with the client still open."""
+    """A task of the client's own; a user who closes the loop under an open client gets no message about it."""
     task = asyncio.get_running_loop().create_task(coroutine)
-    # As asyncio's own helpers do: who closes a loop under a client need not read that a task of it was pending.
+    # As asyncio's own helpers do: that user need not read that a task was destroyed while it was pending.
     task._log_destroy_pending = False  # type: ignore[attr-defined]
     return task
 
 
 async def shared(task: "asyncio.Task[T]") -> T:
-    """What a task brings that others wait for too; whoever closes the client cancels the task, not those who wait."""
+    """What a task brings that several callers wait for; closing the client cancels the task, not its callers."""
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:

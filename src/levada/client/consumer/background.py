@@ -10,7 +10,7 @@ LONGEST_WAIT_S = 365 * 24 * 3600.0
 
 
 def spawn(coroutine: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-    """A task whose failure is looked at by whoever comes for it, or by nobody."""
+    """A task whose failure asyncio need not report: a later poll takes it, if there is one."""
     task = background(coroutine)
     task.add_done_callback(_look)
     return task
@@ -25,7 +25,7 @@ async def stop(task: "asyncio.Task[None] | None") -> None:
         await task
     except asyncio.CancelledError:
         if not task.cancelled():
-            # It was not the task that was cancelled but who waits for it.
+            # It was not the task that was cancelled but the caller that waits for it.
             raise
     except Exception:
         # What it died of does not matter any more.

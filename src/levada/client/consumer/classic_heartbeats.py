@@ -22,7 +22,7 @@ FIRST_WITH_MANY = 3
 FIRST_STATIC = 3
 POLL_EXPIRED = "consumer poll timeout has expired."
 LEAVE_MS = 5_000
-"""How long a farewell nobody waits for may take."""
+"""How long a LeaveGroup may take that no call waits for."""
 
 
 class ClassicHeartbeats:
@@ -118,7 +118,7 @@ class ClassicHeartbeats:
                 self.answered(refusal.code or ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def _fail(self, error: KafkaError) -> None:
-        """Try again soon; whoever was not heard for a session is probably out, and should look elsewhere."""
+        """Try again soon; a member not heard for a session is probably out, and should look for the coordinator."""
         self._failures += 1
         now_ms = self._clock.monotonic_ms()
         self._due_ms = now_ms + min(self._backoff.pause_ms(self._failures), self._interval_ms)

@@ -57,7 +57,7 @@ class Lost(Exception):
     """The generation is gone, and with it the partitions: they have to be given up before the next attempt."""
 
 
-class _Again(Exception):
+class _Rejoin(Exception):
     """Join once more at once: the group has moved on, or has given this member its id."""
 
 
@@ -93,9 +93,9 @@ class ClassicJoin:
         while True:
             try:
                 return await self._join_once(reason)
-            except _Again as again:
+            except _Rejoin as again:
                 reason = str(again) or reason
-                # The first time at once, as the protocol means it; who gets nowhere slows down.
+                # The first time at once, as the protocol means it; a member that gets nowhere slows down.
                 pause_ms = self._cluster.backoff.pause_ms(failures)
             except KafkaError as error:
                 if not error.retriable:
@@ -153,7 +153,7 @@ class ClassicJoin:
                 )
         elif code == ErrorCode.MEMBER_ID_REQUIRED:
             self._member.member_id = response.member_id
-            raise _Again
+            raise _Rejoin
         else:
             self._refuse(code, "JoinGroup")
 
@@ -207,13 +207,13 @@ class ClassicJoin:
         member = self._member
         logger.debug("%s refused group=%r member=%r code=%d", where, member.group_id, member.member_id, code)
         if code == ErrorCode.REBALANCE_IN_PROGRESS:
-            raise _Again("rebalance failed due to RebalanceInProgress")
+            raise _Rejoin("rebalance failed due to RebalanceInProgress")
         if code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION):
             member.leave(keeps_id=code == ErrorCode.ILLEGAL_GENERATION)
             self.owned_since = NO_GENERATION
             if self._subscriptions.assigned():
                 raise Lost
-            raise _Again(f"need to re-join after {ErrorCode(code).name} from {where}")
+            raise _Rejoin(f"need to re-join after {ErrorCode(code).name} from {where}")
         raise self._coordinator.refusal(code)
 
     async def _lead(

@@ -12,7 +12,7 @@ from levada.client.consumer.classic_heartbeats import ClassicHeartbeats
 from levada.client.consumer.classic_join import ClassicJoin, Joined, Lost
 from levada.client.consumer.commits import Commits
 from levada.client.consumer.coordinator import GroupCoordinatorLookup
-from levada.client.consumer.listening import give_up, stop_reading, take_up
+from levada.client.consumer.listening import assign, revoke, stop_reading
 from levada.client.consumer.member_state import NO_GENERATION, MemberState
 from levada.client.consumer.poll_watch import PollWatch
 from levada.client.consumer.subscription import Subscriptions
@@ -155,16 +155,16 @@ class ClassicMembership:
             stop_reading(self._subscriptions, going)
             await self._commits.auto_commit_now(Deadline(self._clock, self._watch.max_interval_ms))
         if self._going() or (self._is_eager and self._member.is_member):
-            await self._in_poll.run(self._give_up)
+            await self._in_poll.run(self._revoke_before_join)
         if not self._member.is_member:
             self._joiner.owned_since = NO_GENERATION
 
-    async def _give_up(self) -> None:
+    async def _revoke_before_join(self) -> None:
         # The generation may have been lost since the rebalance began, and with it everything.
         going, is_lost = self._going(), not self._member.is_member
         logger.info("giving up group=%r lost=%s partitions=%s", self._member.group_id, is_lost, _named(going))
         self._commits.forget(going)
-        await give_up(self._subscriptions, going, is_lost=is_lost)
+        await revoke(self._subscriptions, going, is_lost=is_lost)
 
     def _going(self) -> list[TopicPartition]:
         owned = self._subscriptions.assigned()
@@ -176,7 +176,7 @@ class ClassicMembership:
         """Go from what is owned to what is assigned."""
         strange = sorted({one.topic for one in joined.partitions if not self._topics.matches(one.topic)})
         if strange:
-            # Somebody decided by what this member wanted before; once more, with what it wants now.
+            # The leader assigned by what this member wanted before; once more, with what it wants now.
             self._reason = f"assigned partitions of {strange} do not match the subscription"
             return
         wanted = frozenset(joined.partitions)
@@ -186,12 +186,12 @@ class ClassicMembership:
             await self._commits.auto_commit_now(Deadline(self._clock, self._watch.max_interval_ms))
             logger.info("giving up group=%r partitions=%s", self._member.group_id, _named(going))
             self._commits.forget(going)
-            await self._in_poll.run(lambda: give_up(self._subscriptions, going, is_lost=not self._member.is_member))
+            await self._in_poll.run(lambda: revoke(self._subscriptions, going, is_lost=not self._member.is_member))
             # Others wait for these: the next generation gives them away (KIP-429).
             self._reason = "need to revoke partitions and re-join"
-        await self._in_poll.run(lambda: self._take_up(joined))
+        await self._in_poll.run(lambda: self._assign(joined))
 
-    async def _take_up(self, joined: Joined) -> None:
+    async def _assign(self, joined: Joined) -> None:
         if self._member.generation != joined.generation:
             return
         more = frozenset(one.topic for one in joined.partitions)
@@ -201,7 +201,7 @@ class ClassicMembership:
         joined.assignor.on_assignment(joined.partitions, joined.generation)
         owned = frozenset(self._subscriptions.assigned())
         coming = [partition for partition in joined.partitions if partition not in owned]
-        await take_up(self._subscriptions, coming)
+        await assign(self._subscriptions, coming)
 
     @property
     def _is_eager(self) -> bool:
@@ -212,7 +212,7 @@ class ClassicMembership:
         return any(not state.is_being_revoked for _, state in self._subscriptions.states())
 
     def _raise_from(self, done: "asyncio.Task[None]") -> None:
-        """What the rebalance failed with, for whoever polls."""
+        """Raise what the rebalance failed with, inside the next poll."""
         error = None if done.cancelled() else done.exception()
         if error is None:
             return
@@ -234,7 +234,7 @@ class ClassicMembership:
             self._commits.run_callbacks()
             owned = self._subscriptions.assigned()
             if owned and self._subscriptions.is_group_managed:
-                await give_up(self._subscriptions, owned, is_lost=not self._member.is_member)
+                await revoke(self._subscriptions, owned, is_lost=not self._member.is_member)
                 self._commits.forget(owned)
         finally:
             self._joined = None

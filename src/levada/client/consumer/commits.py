@@ -62,7 +62,7 @@ class _Order:
 
     offsets: Offsets
     held: Mapping[TopicPartition, AssignedPartition]
-    """What was assigned then: once it is gone, even if it comes back, somebody else may have committed more."""
+    """What was assigned then: once it is gone, even if it comes back, another member may have committed more."""
     settle: Callback | None = None
 
 
@@ -128,7 +128,7 @@ class Commits:
             callback(offsets, error)
 
     async def close(self) -> None:
-        """Nobody waits any longer for what is under way; whoever asked for it is told."""
+        """Give up what is under way and tell the callbacks of those commits."""
         await stop(self._sender)
         while self._queue:
             order = self._queue.popleft()
@@ -280,7 +280,7 @@ class Commits:
         return {one: error_for(code, context=f"{one} in group {who.group_id!r}") for one, code in refused.items()}
 
     def _committer(self) -> GroupMetadata:
-        """Who commits; an error while it is open whose the partitions are."""
+        """The member to commit as; an error while it is open whose the partitions are."""
         member = self._member
         if not self._subscriptions.is_group_managed:
             return GroupMetadata(member.group_id, group_instance_id=member.instance_id)
@@ -335,7 +335,7 @@ class Commits:
         raise error
 
     def _asker(self) -> GroupMetadata:
-        """Members of the new protocol show their epoch; others may ask as nobody in particular."""
+        """Members of the new protocol show their epoch; others may ask without naming a member."""
         if self._speaks_next and self._subscriptions.is_group_managed:
             return self._member.metadata()
         return GroupMetadata(self._member.group_id)

@@ -84,7 +84,8 @@ class Consumer:
 
         `topics` are names, or a compiled expression that this client matches against whole names, again whenever
         topics come and go. `pattern` is an RE2 expression that the coordinator matches (`group.protocol=consumer`
-        only): nobody has to know all topics. The listener is called inside poll. Replaces what was subscribed before.
+        only), so that no client has to know all topics. The listener is called inside poll. Replaces what was
+        subscribed before.
         """
         self._engine.subscribe(topics, pattern, listener)
 

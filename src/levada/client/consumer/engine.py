@@ -52,7 +52,7 @@ class Engine:
         transform = transform_for(options["key.deserializer"], options["value.deserializer"])
         reading = RecordReading(options["check.crcs"], is_committed_only, transform)
         self.fetcher = Fetcher(self.cluster, self.subscriptions, self.positions, reading, self.wake_signal)
-        self.subscriptions.settle = self.fetcher.recall
+        self.subscriptions.settle = self.fetcher.take_back_prefetched
         self.polling = Polling(
             self.cluster,
             self.subscriptions,
@@ -79,7 +79,7 @@ class Engine:
     def enter(self) -> None:
         """Before a call of the user's: the positions it finds are behind all that was handed out."""
         self.check_open()
-        self.fetcher.recall()
+        self.fetcher.take_back_prefetched()
 
     def check_open(self) -> None:
         if self.is_closed and not self._is_parting:
@@ -128,7 +128,7 @@ class Engine:
 
     def give_back(self, places: Sequence[tuple[str, int, int]]) -> None:
         """The records at these topics, partitions and offsets did not reach the user: they are read again."""
-        self.fetcher.recall()
+        self.fetcher.take_back_prefetched()
         self.fetcher.records_consumed -= len(places)
         firsts: dict[TopicPartition, int] = {}
         for topic, number, offset in places:
@@ -162,7 +162,7 @@ class Engine:
         return {name: topic.partitions for name, topic in view.topics.items()}
 
     def lag(self, partition: TopicPartition) -> int | None:
-        self.fetcher.recall()
+        self.fetcher.take_back_prefetched()
         state = self.subscriptions.state(partition)
         is_committed_only = self.options["isolation.level"] == "read_committed"
         end = state.last_stable_offset if is_committed_only else state.high_watermark
@@ -171,7 +171,7 @@ class Engine:
         return max(end - state.position.offset, 0)
 
     def metrics(self) -> dict[str, float]:
-        self.fetcher.recall()
+        self.fetcher.take_back_prefetched()
         loops = self.fetcher.loops.values()
         fetches = sum(loop.fetches for loop in loops)
         lags = [lag for partition in self.subscriptions.assigned() if (lag := self.lag(partition)) is not None]
@@ -195,7 +195,7 @@ class Engine:
         await asyncio.shield(self._closing)
 
     async def _close(self, deadline: Deadline) -> None:
-        self.fetcher.recall()
+        self.fetcher.take_back_prefetched()
         self.polling.close()
         try:
             if self._loop is not None:
@@ -212,7 +212,7 @@ class Engine:
             self.commits.run_callbacks()
 
     def abandon(self) -> None:
-        """Nobody has the consumer any more, and nobody closed it: end its tasks, so that they do not go on for ever."""
+        """The consumer was dropped without a close: end its tasks, so that they do not go on for ever."""
         if self.is_closed or self._loop is None or self._loop.is_closed():
             return
         self.is_closed = True

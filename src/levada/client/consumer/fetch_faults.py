@@ -23,7 +23,7 @@ NEEDS_METADATA = frozenset(
         ErrorCode.LEADER_NOT_AVAILABLE,
     }
 )
-"""Somebody else leads, or nobody: the view of the cluster is old, or the cluster is about to change."""
+"""Another broker leads, or none: the view of the cluster is old, or the cluster is about to change."""
 
 PASSES = frozenset({ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.UNKNOWN_SERVER_ERROR})
 """The broker has not heard of it yet, or stumbled."""

@@ -121,7 +121,7 @@ class FetchLoop:
         return False
 
     def abandon(self) -> None:
-        """End at once; nobody waits for it."""
+        """End at once, without waiting for the task."""
         self._task.cancel()
 
     async def close(self, deadline: Deadline) -> None:
@@ -210,7 +210,7 @@ class FetchLoop:
                     answer.cancel()
                     return None
         except asyncio.CancelledError:
-            # Not in `finally`: who is collected with a loop that was closed has nothing left to cancel.
+            # Not in `finally`: a coroutine that is collected after its loop was closed has nothing left to cancel.
             answer.cancel()
             raise
 

@@ -93,7 +93,7 @@ class FetchSession:
         return False
 
     def failed(self) -> None:
-        """No answer came: nobody knows what the broker remembers."""
+        """No answer came, so it is unknown what the broker remembers."""
         self._epoch = INITIAL_EPOCH
 
     def last_request(self) -> SessionPart:

@@ -1,4 +1,4 @@
-"""What fetches brought of one partition and nobody has read yet: raw batches, opened one by one as they are read."""
+"""What fetches brought of one partition and `poll` has not handed out: raw batches, opened as they are read."""
 
 from bisect import bisect_left
 from collections import deque
@@ -132,11 +132,11 @@ class Backlog:
         self.partition = partition
         self.state = state
         self.position = position
-        """Of the next record to hand out; the state's own, or somebody has moved it."""
+        """Of the next record to hand out; if it is not the state's own, the user has moved the position."""
         self.fetch_offset = position.offset
         """Where the next fetch begins."""
         self.node_id = -1
-        """Who sent what is here."""
+        """The broker that sent what is here."""
         self.unread_bytes = 0
         """Not opened yet."""
         self.failure: KafkaError | None = None

@@ -121,7 +121,7 @@ class Fetcher:
         return taken
 
     def prefetch(self, limit: int) -> PrefetchedRecords | None:
-        """Up to so many records of one partition, to be handed out one by one until `recall`."""
+        """Up to so many records of one partition, to be handed out one by one until `take_back_prefetched`."""
         self._drop_unassigned()
         for backlog in list(self._ready.values()):
             if not _is_readable(backlog):
@@ -148,11 +148,11 @@ class Fetcher:
 
     def _begin(self, backlog: Backlog, prefetched: PrefetchedRecords) -> PrefetchedRecords:
         assert self._prefetched is None, "a poll ends the prefetch before it"
-        timer = asyncio.get_running_loop().call_later(PREFETCH_SECONDS, self.recall)
+        timer = asyncio.get_running_loop().call_later(PREFETCH_SECONDS, self.take_back_prefetched)
         self._prefetched = _Prefetched(backlog, prefetched, timer)
         return prefetched
 
-    def recall(self) -> None:
+    def take_back_prefetched(self) -> None:
         """End the prefetch, if there is one: what was taken of it counts as consumed, and nothing more is taken.
 
         Comes before all that looks at positions or takes records, and after some time.

@@ -195,7 +195,7 @@ class Kip848Heartbeats:
             return
         error = self._coordinator.refusal(code, response.error_message)
         if self._epoch == JOINING and code in (*FENCED, ErrorCode.UNKNOWN_SERVER_ERROR):
-            # Who only joins loses nothing; and a classic group cannot be taken over while it chooses its protocol.
+            # A member that only joins loses nothing; a classic group cannot be taken over before it has a protocol.
             logger.warning("joining group=%r was refused and is tried again: %s", self._member.group_id, error)
             error.retriable = True
         self._fail(_explained(error))

@@ -10,7 +10,7 @@ from levada.client.consumer.commits import Commits
 from levada.client.consumer.coordinator import GroupCoordinatorLookup
 from levada.client.consumer.kip848_heartbeats import HeartbeatState, Kip848Heartbeats
 from levada.client.consumer.kip848_report import Kip848Report
-from levada.client.consumer.listening import give_up, stop_reading, take_up
+from levada.client.consumer.listening import assign, revoke, stop_reading
 from levada.client.consumer.member_state import MemberState
 from levada.client.consumer.poll_watch import PollWatch
 from levada.client.consumer.subscription import Subscriptions
@@ -153,7 +153,7 @@ class Kip848Membership:
             logger.info("giving up group=%r partitions=%s", self._member.group_id, _text(going))
             self._commits.forget(going)
             try:
-                await give_up(self._subscriptions, going)
+                await revoke(self._subscriptions, going)
             finally:
                 for partition in going:
                     self._report.ids.pop(partition, None)
@@ -164,7 +164,7 @@ class Kip848Membership:
             logger.info("taking up group=%r partitions=%s", self._member.group_id, _text(coming))
             self._report.ids.update({partition: names[partition] for partition in coming})
             self._beats.hurry()
-            await take_up(self._subscriptions, coming)
+            await assign(self._subscriptions, coming)
 
     def _going(self, names: dict[TopicPartition, bytes]) -> list[TopicPartition]:
         """What is not wanted any more; a topic that was deleted and made again is another one."""
@@ -192,7 +192,7 @@ class Kip848Membership:
         try:
             if owned:
                 self._commits.forget(owned)
-                await give_up(self._subscriptions, owned, is_lost=True)
+                await revoke(self._subscriptions, owned, is_lost=True)
         finally:
             if self._beats.state is HeartbeatState.LOST and self._fatal is None and self._beats.complaint is None:
                 self._beats.join()
@@ -211,7 +211,7 @@ class Kip848Membership:
             owned = self._subscriptions.assigned()
             if owned and self._subscriptions.is_group_managed:
                 self._commits.forget(owned)
-                await give_up(self._subscriptions, owned, is_lost=not self._member.is_member)
+                await revoke(self._subscriptions, owned, is_lost=not self._member.is_member)
         finally:
             self._reached = self._lacks = None
             await self._beats.leave(deadline, leaves=leaves)

@@ -8,7 +8,7 @@ from levada.client.types import TopicPartition
 Tell = Callable[[Collection[TopicPartition]], Awaitable[None] | None]
 
 
-async def give_up(
+async def revoke(
     subscriptions: Subscriptions, partitions: Collection[TopicPartition], *, is_lost: bool = False
 ) -> None:
     """Tell the listener while the partitions are still assigned, so that it can commit and look; then they go."""
@@ -20,7 +20,7 @@ async def give_up(
             subscriptions.assign_from_group([one for one in subscriptions.assigned() if one not in going])
 
 
-async def take_up(subscriptions: Subscriptions, partitions: Collection[TopicPartition]) -> None:
+async def assign(subscriptions: Subscriptions, partitions: Collection[TopicPartition]) -> None:
     """Assign partitions beside those that stay, and tell the listener."""
     if not subscriptions.is_group_managed:
         return
@@ -41,7 +41,7 @@ def _farewell(subscriptions: Subscriptions, *, is_lost: bool) -> Tell | None:
     listener = subscriptions.listener
     if listener is None:
         return None
-    # As in Java's client, who has nothing to say about lost partitions hears that they are revoked.
+    # As in Java's client, a listener without `on_partitions_lost` hears that they are revoked.
     lost: Tell | None = getattr(listener, "on_partitions_lost", None)
     return lost if is_lost and lost is not None else listener.on_partitions_revoked
 

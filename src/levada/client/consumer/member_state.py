@@ -28,10 +28,10 @@ class MemberState:
     """Or the member epoch, in groups of the new protocol."""
     phase: Phase = Phase.OUT
     why_out: str = NOT_YET_IN
-    """What to tell who wants to commit, where there is more to tell than that the group has gone on."""
+    """What to tell a commit that is refused, where there is more to tell than that the group has gone on."""
     shown: GroupMetadata | None = None
-    """Its last place in the group, kept when that is lost: offsets of what was read there must be refused, and those
-    of nobody in particular are not. Partitions change hands inside polls only, so what is read belongs to it."""
+    """Its last place in the group, kept when that is lost: offsets of what was read there must be refused, and a commit
+    without a member is not. Partitions change hands inside polls only, so what is read belongs to it."""
     on_refusal: Callable[[int, ErrorCode], None] = field(default=lambda generation, code: None)
     """Called when the coordinator does not know this generation's commits any more."""
 

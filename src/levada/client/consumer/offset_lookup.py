@@ -20,7 +20,7 @@ EARLIEST = -2
 LATEST = -1
 UNKNOWN_OFFSET = -1
 CONSUMER = -1
-"""Stands for the id of a replica in requests of those who are none."""
+"""Stands for the id of a replica in requests of clients."""
 
 
 class FoundOffset(NamedTuple):

@@ -1,4 +1,4 @@
-"""Whether the user's code still polls: a member whose records nobody processes must not keep its partitions."""
+"""Whether the user's code still polls: a member whose records are not processed must not keep its partitions."""
 
 from levada.world.clock import Clock
 

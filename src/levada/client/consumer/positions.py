@@ -181,7 +181,7 @@ class Positions:
         return _has_failures(findings.failures)
 
     async def _find_leaders(self) -> bool:
-        """A partition without a leader gets one some day; who asks learns of it."""
+        """A partition without a leader gets one some day; ask the cluster for its view until then."""
         if all(self._cluster.view.leader(*partition) != NO_NODE for partition in self._subscriptions.assigned()):
             return False
         self._cluster.refresh_soon()

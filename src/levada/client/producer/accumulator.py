@@ -332,7 +332,7 @@ class Accumulator:
             return False
         self._sizes.note(batch, is_full=is_full)
         queue.open = None
-        # Who looked at the queue a moment ago may still have it in hand.
+        # A sending thread that looked at the queue a moment ago may still have the batch in hand.
         batch.writer.stop()
         del self._lingering[queue]
         queue.waiting.append(batch)

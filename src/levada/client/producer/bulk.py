@@ -245,7 +245,7 @@ class Bulk:
         """A partition for each row; None if all go to the sticky one."""
         rows, topic = self._rows, self._topic
         chosen = rows.chosen()
-        if not self._routes.asks_nobody:
+        if not self._routes.is_sticky:
             return self._ask_partitioner(chosen)
         hashed = rows.hashed(topic.count) if rows.has_keys and self._routes.hashes_keys else None
         if chosen is None:

@@ -15,7 +15,7 @@ TRANSACTION_TOPIC = "__transaction_state"
 
 @dataclass(frozen=True, slots=True)
 class TransactionTicket:
-    """An open transaction that somebody else may commit, on another machine even: it can be pickled."""
+    """An open transaction that another producer may commit, on another machine even: it can be pickled."""
 
     transactional_id: str
     producer_id: int

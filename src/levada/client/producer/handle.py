@@ -1,4 +1,4 @@
-"""What a send gives back: light until somebody asks for the outcome."""
+"""What a send gives back: light until the caller asks for the outcome."""
 
 import asyncio
 import threading

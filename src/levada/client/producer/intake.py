@@ -106,7 +106,7 @@ class Intake:
             if not 0 <= partition < queues.count:
                 return None
             queue = queues.partitions[partition]
-        elif key is None and routes.asks_nobody:
+        elif key is None and routes.is_sticky:
             queue = routes.sticky(queues)
             handle = self._accumulator.append_open(queue, timestamp_ms, None, value, headers, on_delivery)
             if handle is not None:

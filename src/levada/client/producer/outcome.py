@@ -72,7 +72,7 @@ class BatchOutcomes:
         self._accumulator.done(batch)
 
     def failed(self, queue: PartitionQueue, batch: Batch, error: KafkaError) -> None:
-        """An attempt came to nothing, or nobody knows what it came to."""
+        """An attempt came to nothing, or no broker said what it came to."""
         batch.is_on_wire = False
         if batch.is_done:
             self._resolve(queue, batch)

@@ -10,7 +10,7 @@ from levada.records.batch import NO_PRODUCER_ID, NO_SEQUENCE
 SEQUENCE_LIMIT = 1 << 31
 
 FORGOTTEN_AFTER_MS = 10 * 60_000
-"""A leader may forget a producer that is idle for `producer.id.expiration.ms`, a day if nobody shortens it."""
+"""A leader may forget a producer that is idle for `producer.id.expiration.ms`, a day unless an operator shortens it."""
 
 
 class PartitionQueue:
@@ -22,8 +22,8 @@ class PartitionQueue:
     """
 
     __slots__ = (
-        "acquainted_at_ms",
-        "acquainted_with",
+        "acknowledged_batch_ms",
+        "acknowledged_producer_id",
         "in_doubt",
         "is_muted",
         "largest_batch",
@@ -51,15 +51,15 @@ class PartitionQueue:
         self.used_at_ms = 0.0
         """When its last batch was begun."""
         self.queued_bytes = 0
-        """What went into the queue since somebody last looked, for those who spread records over partitions."""
+        """What went into the queue since the partitioner last looked, which spreads records by it."""
         self.unresolved: deque[Batch] = deque()
         self.producer_id = NO_PRODUCER_ID
         self.producer_epoch = -1
         self.next_sequence = 0
         self.last_acknowledged = NO_SEQUENCE
-        self.acquainted_with = NO_PRODUCER_ID
+        self.acknowledged_producer_id = NO_PRODUCER_ID
         """The producer id under which the partition's leader has acknowledged something."""
-        self.acquainted_at_ms = 0.0
+        self.acknowledged_batch_ms = 0.0
         """When the last batch was begun that it acknowledged."""
         self.in_doubt = False
         """A batch was given up whose sequence the broker may have seen; nothing new until the rest is settled."""
@@ -106,8 +106,8 @@ class PartitionQueue:
         return batch.base_sequence == (self.last_acknowledged + 1) % SEQUENCE_LIMIT
 
     def acknowledged(self, batch: Batch) -> None:
-        self.acquainted_with = batch.producer_id
-        self.acquainted_at_ms = batch.created_ms
+        self.acknowledged_producer_id = batch.producer_id
+        self.acknowledged_batch_ms = batch.created_ms
         if batch.producer_id == self.producer_id and batch.producer_epoch == self.producer_epoch:
             self.last_acknowledged = (batch.base_sequence + batch.count - 1) % SEQUENCE_LIMIT
 
@@ -123,5 +123,5 @@ class PartitionQueue:
             self.number(batch)
 
     def _is_known_to_leader(self) -> bool:
-        idle_ms = self.unresolved[0].created_ms - self.acquainted_at_ms
-        return self.acquainted_with == self.producer_id and idle_ms < FORGOTTEN_AFTER_MS
+        idle_ms = self.unresolved[0].created_ms - self.acknowledged_batch_ms
+        return self.acknowledged_producer_id == self.producer_id and idle_ms < FORGOTTEN_AFTER_MS

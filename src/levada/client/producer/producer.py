@@ -301,7 +301,7 @@ class Producer:
             raise
 
     async def abort_after(self, error: BaseException) -> None:
-        """Abort, unless a fenced producer has nothing to say any more; who is interrupted need not wait for long."""
+        """Abort, unless a fenced producer has nothing to say any more; an interrupted user need not wait for long."""
         if self._transactions.is_fenced:
             return
         if isinstance(error, Exception):
@@ -313,7 +313,7 @@ class Producer:
             logger.warning("the transaction was left to transaction.timeout.ms: %s", failure)
 
     async def hand_over_transaction(self) -> TransactionTicket:
-        """Send everything and leave the transaction open for somebody else to commit with `commit_group`."""
+        """Send everything and leave the transaction open for another producer to commit with `commit_group`."""
         return await self._transactions.hand_over(self.flush, self._deadline(None))
 
     @checked
@@ -349,14 +349,14 @@ class Producer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        # Who is cancelled or interrupted wants to go now, not when a broker that is down has had all its time.
+        # A cancelled or interrupted caller wants to go now, not when a broker that is down has had all its time.
         is_interrupted = kind is not None and not issubclass(kind, Exception)
         await self.close(INTERRUPTED_SECONDS if is_interrupted else None)
 
     def forked(self, reason: str) -> None:
         """In the process that a fork made: nothing will ever come of what is under way, nor of anything new.
 
-        No lock is taken, since those who had one do not exist here.
+        No lock is taken, since the threads that had one do not exist here.
         """
         self._refuse(reason)
         for batch in self._accumulator.incomplete:
@@ -407,7 +407,7 @@ class Producer:
         return queues
 
     async def _room_after(self, releases: int, deadline: Deadline) -> None:
-        """Wait until a batch is done and gives its memory back; not if that happened since somebody looked."""
+        """Wait until a batch is done and gives its memory back; not if that happened since `releases` was read."""
         self._start()
         self._woken()
         try:
@@ -441,7 +441,7 @@ class Producer:
         self._close_fronts()
 
     def _loop_ended(self) -> None:
-        """Whoever ran the loop has ended it, and did not close the producer before."""
+        """The user ended the loop and did not close the producer before."""
         if self._refusal is not None:
             return
         self._refuse(CLOSED)

@@ -52,8 +52,8 @@ class Routes:
         self._is_adaptive: bool = options["partitioner.adaptive.partitioning.enable"]
         own = own_partitioner(options["partitioner.class"])
         self.hashes_keys = own is None and not options["partitioner.ignore.keys"]
-        """Whether a record with a key goes where its hash says, and nobody else is asked."""
-        self.asks_nobody = own is None
+        """Whether a record with a key goes where its hash says, and no partitioner of the user's is called."""
+        self.is_sticky = own is None
         """Whether a record without a key goes to the sticky partition."""
         self._partitioning = Partitioning(
             below,

@@ -290,7 +290,7 @@ class Sender:
     # Time
 
     def _expire(self, now_ms: float) -> None:
-        """Give up what could not be delivered in time; whoever waits for it learns so now, on the wire or not."""
+        """Give up what could not be delivered in time; its handles fail now, whether it is on the wire or not."""
         if now_ms < self._expiry_at_ms:
             return
         expired, oldest_ms = self._accumulator.expired(now_ms - self._delivery_timeout_ms)

@@ -1,4 +1,4 @@
-"""What a producer is to the brokers beyond its records: nobody, one that counts, or the owner of transactions."""
+"""What a producer is to the brokers beyond its records: plain, idempotent, or the owner of transactions."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -84,7 +84,7 @@ class IdempotentSession(PlainSession):
         self._cluster = cluster
         self._give_up = give_up
         self._pump = pump
-        self._asking: asyncio.Task[None] | None = None
+        self._initialization: asyncio.Task[None] | None = None
         self._error: KafkaError | None = None
 
     def check_send(self) -> None:
@@ -98,25 +98,25 @@ class IdempotentSession(PlainSession):
         return False
 
     def start(self) -> None:
-        if not self.identity.is_known and self._asking is None:
-            self._asking = background(self._ask())
+        if not self.identity.is_known and self._initialization is None:
+            self._initialization = background(self._initialize())
 
     def stop(self) -> None:
-        if self._asking is not None:
-            self._asking.cancel()
+        if self._initialization is not None:
+            self._initialization.cancel()
 
-    async def _ask(self) -> None:
+    async def _initialize(self) -> None:
         try:
             forever = Deadline(self._cluster.world.clock, None)
-            await self._cluster.persist(self._ask_once, forever, "no producer id was given")
+            await self._cluster.persist(self._init_producer_id, forever, "no producer id was given")
         except KafkaError as error:
             self._error = error
             self._give_up(error)
         finally:
-            self._asking = None
+            self._initialization = None
         self._pump()
 
-    async def _ask_once(self) -> None:
+    async def _init_producer_id(self) -> None:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=NO_TIMEOUT_MS)
         response: InitProducerIdResponse = await self._cluster.call_any(request)
         if response.error_code != ErrorCode.NONE:

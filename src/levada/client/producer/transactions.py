@@ -75,7 +75,7 @@ ALLOWED: dict[str, tuple[TransactionPhase, ...]] = {
 
 
 class Transactions:
-    """Of one producer with a `transactional.id`. Nobody else knows its states; the sender asks what may be sent."""
+    """Of one producer with a `transactional.id`. It alone knows the states; the sender asks it what may be sent."""
 
     def __init__(
         self, cluster: Cluster, options: Options, identity: ProducerIdentity, pump: Callable[[], None]

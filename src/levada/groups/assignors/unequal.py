@@ -5,7 +5,7 @@ from struct import Struct
 
 from levada.groups.assignors.spec import Assignment, MemberSpec
 
-NOBODY = -1
+NO_OWNER = -1
 MAX_ROUNDS = 16
 """Evening out one topic can unbalance another; after so many rounds the assignment is good enough."""
 
@@ -31,7 +31,7 @@ class _Assignment:
         for place, member in enumerate(members.values()):
             for topic_id in member.topics:
                 self._subscribers[topic_id].append(place)
-        self._owners = {topic_id: [NOBODY] * partition_counts[topic_id] for topic_id in topic_ids}
+        self._owners = {topic_id: [NO_OWNER] * partition_counts[topic_id] for topic_id in topic_ids}
         # Topics with many partitions per subscriber first: those that come later can then fill what they left uneven.
         self._in_order = sorted(topic_ids, key=self._rank)
 
@@ -59,11 +59,11 @@ class _Assignment:
 
     def _hand_out(self, topic_id: bytes) -> None:
         owners = self._owners[topic_id]
-        if NOBODY not in owners:
+        if NO_OWNER not in owners:
             return
         loads = _Loads(self._subscribers[topic_id], self._sizes)
         for partition, owner in enumerate(owners):
-            if owner == NOBODY:
+            if owner == NO_OWNER:
                 self._give(topic_id, partition, loads.next_least_loaded())
 
     def _even_out(self, topic_ids: list[bytes]) -> None:
@@ -99,7 +99,7 @@ class _Assignment:
 
     def _give(self, topic_id: bytes, partition: int, taker: int) -> None:
         owners = self._owners[topic_id]
-        if owners[partition] != NOBODY:
+        if owners[partition] != NO_OWNER:
             self._sizes[owners[partition]] -= 1
         owners[partition] = taker
         self._sizes[taker] += 1
@@ -117,8 +117,8 @@ class _Loads:
     """The subscribers of a topic by the number of partitions they have, taken from both ends, level by level.
 
     A level on the way up are those at the bottom that have equally many once each has got another one; a level on the
-    way down are those at the top that have equally many once each has given one away. Who has none of the topic to give
-    is set aside, behind `_top_end`.
+    way down are those at the top that have equally many once each has given one away. A member that has none of the
+    topic to give is set aside, behind `_top_end`.
     """
 
     def __init__(self, subscribers: list[int], sizes: list[int]) -> None:
@@ -146,7 +146,7 @@ class _Loads:
         return self._sorted[self._next_least - 1]
 
     def next_most_loaded(self, held: Mapping[int, list[int]]) -> int | None:
-        """The next one that has partitions to give; None when nobody has."""
+        """The next one that has partitions to give; None when none has."""
         while True:
             if self._next_most < self._top_start:
                 self._descend()
@@ -161,7 +161,7 @@ class _Loads:
 
     def _descend(self) -> None:
         if self._top_end <= self._top_start and self._top_start > 0:
-            # Nobody is left at the top, so the levels between are empty too.
+            # No member is left at the top, so the levels between are empty too.
             self._top_size = self._size_at(self._top_start - 1)
         else:
             self._top_size -= 1

@@ -23,7 +23,7 @@ def assign_uniform(members: Mapping[str, MemberSpec], partition_counts: Mapping[
 def _assign_equal(
     members: Mapping[str, MemberSpec], topic_ids: Sequence[bytes], partition_counts: Mapping[bytes, int]
 ) -> Assignment:
-    """All subscribe to the same topics: fill each member to its share from what nobody holds or may hold any longer."""
+    """All subscribe to the same topics: fill each member to its share from what no member may keep."""
     assignment: Assignment = {}
     free = _unowned(members, topic_ids, partition_counts)
     wanting: list[tuple[str, int]] = []

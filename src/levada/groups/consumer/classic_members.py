@@ -1,7 +1,7 @@
 """Members of a consumer group that still speak the classic protocol: JoinGroup, SyncGroup, Heartbeat, LeaveGroup.
 
-Nobody waits here: a member joins with what it has, is told its part when it syncs, and is told by its heartbeats when
-it is to join again.
+No request waits here: a member joins with what it has, is told its part when it syncs, and is told by its heartbeats
+when it is to join again.
 """
 
 from collections.abc import Sequence
@@ -60,18 +60,18 @@ def join(
     else:
         old = _static_member(group, member_id, request.group_instance_id, records, is_new=is_new)
     subscription = _subscription(request)
-    news = SubscriptionUpdate(context, group, old, _updated(old, request, subscription, client), now_ms)
-    news.subscribe()
+    update = SubscriptionUpdate(context, group, old, _updated(old, request, subscription, client), now_ms)
+    update.subscribe()
     owned = _owned(subscription, context.image())
     if _is_last_of_its_kind(context, group, request.group_instance_id):
-        return _downgraded(context, group, news, owned, records, now_ms)
-    member = news.reconcile(news.assign(), owned)
+        return _downgraded(context, group, update, owned, records, now_ms)
+    member = update.reconcile(update.assign(), owned)
     context.told_to_join.pop(ConsumerTimer(group.group_id, ConsumerTimerKind.JOIN, member_id), None)
     context.restart_session(group.group_id, member_id, now_ms, request.session_timeout_ms)
     sync_timer = ConsumerTimer(group.group_id, ConsumerTimerKind.SYNC, member_id)
     context.timers.set(sync_timer, now_ms + request.rebalance_timeout_ms)
     reply = _joined(member_id, generation=member.epoch, protocol=request.protocols[0].name)
-    return Decision([*records, *news.records], reply)
+    return Decision([*records, *update.records], reply)
 
 
 def sync(context: GroupContext, group: ConsumerGroup, request: SyncGroupRequest, now_ms: int) -> SyncGroupResponse:
@@ -201,24 +201,24 @@ def _is_last_of_its_kind(context: GroupContext, group: ConsumerGroup, instance_i
 def _downgraded(
     context: GroupContext,
     group: ConsumerGroup,
-    news: SubscriptionUpdate,
+    update: SubscriptionUpdate,
     owned: Sequence[RequestTopicPartitions],
     records: list[Record],
     now_ms: int,
 ) -> Decision[JoinGroupResponse]:
     """The last member of the new protocol comes back with the classic one, and the group goes back with it."""
-    is_stale = group.assignment_epoch < news.epoch
-    member = news.member if is_stale else news.reconcile(last_target(group, news.member), owned)
+    is_stale = group.assignment_epoch < update.epoch
+    member = update.member if is_stale else update.reconcile(last_target(group, update.member), owned)
     made, downgrading = downgrade(group, (), context.image(), now_ms, joining=member)
     context.downgrades.append(made)
     reply = _joined(member.member_id, generation=member.epoch, protocol=next(iter(member.classic_protocols)))
-    return Decision([*records, *news.records, *downgrading], reply)
+    return Decision([*records, *update.records, *downgrading], reply)
 
 
 def _joined(
     member_id: str, *, generation: int = -1, protocol: str = "", error_code: ErrorCode = ErrorCode.NONE
 ) -> JoinGroupResponse:
-    """Nobody leads: the coordinator assigns."""
+    """No member leads: the coordinator assigns."""
     return JoinGroupResponse(
         error_code=error_code,
         generation_id=generation,

@@ -146,7 +146,7 @@ class ConsumerGroup:
     def abandoned_regexes(
         self, leaving: Sequence[ConsumerGroupMember], coming: Sequence[ConsumerGroupMember] = ()
     ) -> list[str]:
-        """Regular expressions that nobody uses when these members have gone or come."""
+        """Regular expressions that no member uses when these have gone or come."""
         left = Tally()
         left.add(member.topic_regex for member in leaving if member.topic_regex)
         kept = {member.topic_regex for member in coming}

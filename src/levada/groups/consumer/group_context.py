@@ -23,7 +23,7 @@ class ConsumerTimerKind(Enum):
 
 
 class ConsumerTimer(NamedTuple):
-    """Hardly one is cancelled: who comes up looks at what has become of its member."""
+    """Hardly one is cancelled: a timer that fires looks at what has become of its member."""
 
     group_id: str
     kind: ConsumerTimerKind
@@ -32,7 +32,7 @@ class ConsumerTimer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """Who sent a request."""
+    """The client that sent a request."""
 
     client_id: str
     client_host: str

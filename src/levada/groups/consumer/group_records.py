@@ -62,7 +62,7 @@ def partition_metadata_tombstone(group_id: str) -> Record:
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[Record]:
-    """The assignments first: a member without them is nobody's owner."""
+    """The assignments first: a member without them owns no partition."""
     keys = (
         ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id),
         ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id),

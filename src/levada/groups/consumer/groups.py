@@ -157,7 +157,7 @@ class ConsumerGroups:
         replay(self.groups, record)
 
     def on_loaded(self, now_ms: int) -> None:
-        """Sessions begin anew: whoever was heard of by the last coordinator has time to find this one."""
+        """Sessions begin anew: a member that the last coordinator knew has time to find this one."""
         context = self._context
         context.new_topics_at = context.image().offset
         self._last_image = context.image()

@@ -35,10 +35,10 @@ def heartbeat(
         old = _dynamic_member(group, member_id, request)
     else:
         old = _static_member(group, member_id, request.instance_id, request, records)
-    news = SubscriptionUpdate(context, group, old, _updated(old, request, client), now_ms)
-    news.subscribe()
-    target = news.assign()
-    member = news.reconcile(target, request.topic_partitions)
+    update = SubscriptionUpdate(context, group, old, _updated(old, request, client), now_ms)
+    update.subscribe()
+    target = update.assign()
+    member = update.reconcile(target, request.topic_partitions)
     context.restart_session(group.group_id, member.member_id, now_ms)
     reply = ConsumerGroupHeartbeatResponse(
         member_id=member.member_id,
@@ -48,7 +48,7 @@ def heartbeat(
     # A member that knows nothing, or says everything, hears everything; others hear of changes only.
     if request.member_epoch == JOINING or _says_everything(request) or member.assigned != old.assigned:
         reply.assignment = _assignment(member.assigned)
-    return Decision([*records, *news.records], reply)
+    return Decision([*records, *update.records], reply)
 
 
 def _dynamic_member(

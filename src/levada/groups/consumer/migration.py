@@ -74,7 +74,7 @@ def upgrade(classic: Group, image: Image) -> tuple[ConsumerGroup, list[Record]]:
 def may_downgrade(
     group: ConsumerGroup, leaving: Sequence[ConsumerGroupMember], settings: ConsumerGroupSettings
 ) -> bool:
-    """Whether nobody but members of the classic protocol stays."""
+    """Whether only members of the classic protocol stay."""
     staying = len(group.members) - len(leaving)
     staying_classic = group.classic_count - sum(member.uses_classic_protocol for member in leaving)
     return (
@@ -93,7 +93,7 @@ def downgrade(
     *,
     joining: ConsumerGroupMember | None = None,
 ) -> tuple[Group, list[Record]]:
-    """The classic group of those who stay; `joining` takes the place of the last member of the new protocol.
+    """The classic group of the members that stay; `joining` takes the place of the last member of the new protocol.
 
     It must rebalance, if only to find a leader: so far none of them led, and none looks for new topics.
     """
@@ -137,7 +137,7 @@ def assignment_bytes(partitions: Mapping[bytes, Sequence[int]], subscription: by
 def _upgraded(member: Member, classic: Group, image: Image) -> ConsumerGroupMember:
     metadata = member.protocols.get(classic.protocol_name or "")
     if metadata is None:
-        # It has never had a generation, so nobody knows yet what its members will agree on.
+        # It has never had a generation, so its members have not agreed on a protocol yet.
         raise Refusal(ErrorCode.UNKNOWN_SERVER_ERROR)
     try:
         subscription = decode_subscription(metadata)

@@ -1,4 +1,4 @@
-"""How a member comes from what it has to its target: it gives up first, and gets only what nobody else still has."""
+"""How a member comes from what it has to its target: it gives up first, and gets only what no other still has."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ class Reconciliation:
     owned: Sequence[Owned] | None
     """What the member says it has; None if it says nothing, because it has not changed."""
     is_owned: Callable[[bytes, int], bool]
-    """Whether somebody has a partition, or has not given it up yet."""
+    """Whether a member has a partition, or has not given it up yet."""
 
     def next(self, member: ConsumerGroupMember, *, has_new_subscription: bool) -> ConsumerGroupMember:
         """The member after its heartbeat."""

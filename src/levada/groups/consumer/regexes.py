@@ -103,7 +103,7 @@ def needs_refresh(
     if not has_new_regex and not len(group.regexes):
         return False
     last = next(iter(group.resolved.values()), None)
-    # Where the clock was set back the last time lies ahead, and nobody knows how long ago it was.
+    # Where the clock was set back the last time lies ahead, and it is unknown how long ago it was.
     if last is not None and last.timestamp_ms <= now_ms <= last.timestamp_ms + MIN_REFRESH_INTERVAL_MS:
         return False
     count = _count_after(group, old, new)

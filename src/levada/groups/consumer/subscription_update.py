@@ -20,7 +20,7 @@ from levada.groups.consumer.topics import subscribed_ids
 
 
 class SubscriptionUpdate:
-    """One member's news on its way through the group; `records` grows with every step."""
+    """A change of one member's subscription on its way through the group; `records` grows with every step."""
 
     def __init__(
         self,
@@ -49,10 +49,10 @@ class SubscriptionUpdate:
             self.records.append(subscription_record(self._group.group_id, new))
         has_new_names = new.topic_names != old.topic_names
         has_new_regex = new.topic_regex != old.topic_regex
-        is_regex_known = self._take_up_regex() if has_new_regex else False
+        is_regex_known = self._apply_regex() if has_new_regex else False
         self._plan_refresh()
         self.has_new_subscription = has_new_names or has_new_regex
-        # An expression that nobody has used before counts when it has been matched, unless the classic protocol,
+        # An expression that no member has used before counts when it has been matched, unless the classic protocol,
         # which has none, takes the place of one.
         must_bump = has_new_names or is_regex_known or (has_new_regex and new.uses_classic_protocol)
         if must_bump or self._is_unchecked():
@@ -92,7 +92,7 @@ class SubscriptionUpdate:
             self._context.timers.set(timer, self._now_ms + after.rebalance_timeout_ms)
         return after
 
-    def _take_up_regex(self) -> bool:
+    def _apply_regex(self) -> bool:
         """The member's regular expression is another; whether it is known already which topics that means."""
         group, old, new = self._group, self._old.topic_regex, self.member.topic_regex
         if old and group.regexes[old] == 1:

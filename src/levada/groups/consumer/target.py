@@ -1,4 +1,4 @@
-"""Who is to have which partitions: the group's target, made anew when its epoch has moved on."""
+"""Which member is to have which partitions: the group's target, made anew when its epoch has moved on."""
 
 import logging
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ def is_due(group: ConsumerGroup, epoch: int, interval_ms: int, now_ms: int) -> b
     if group.assignment_epoch >= epoch:
         return False
     last_ms = group.assignment_timestamp_ms
-    # Where the clock was set back the last time lies ahead, and nobody knows how long ago it was.
+    # Where the clock was set back the last time lies ahead, and it is unknown how long ago it was.
     is_recent = last_ms <= now_ms < last_ms + interval_ms
     return not last_ms or not is_recent
 

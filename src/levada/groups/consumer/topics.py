@@ -20,7 +20,7 @@ class TopicHashes:
         self._known: dict[str, tuple[TopicState, bytes]] = {}
 
     def of_group(self, names: Iterable[str], image: Image) -> int:
-        """One number for all topics that exist (KIP-1101); nobody but this coordinator reads it."""
+        """One number for all topics that exist (KIP-1101); only this coordinator reads it."""
         topics = [image.topics[name] for name in sorted(names) if name in image.topics]
         if not topics:
             return NO_TOPICS

@@ -58,7 +58,7 @@ class ClassicMember(RawMember):
         self._is_among_consumers = False
         """Whether its group is no classic one, where the coordinator assigns."""
         self._counts: dict[str, int] | None = None
-        """What a leader's assignment is made of; None for who does not lead."""
+        """What a leader's assignment is made of; None for a member that does not lead."""
         self._subscribed: list[str] = []
         """What the members want that it leads."""
 
@@ -83,7 +83,7 @@ class ClassicMember(RawMember):
         await asyncio.sleep(BEAT_SECONDS * (0.5 + self.chance.random()))
 
     async def leave(self) -> None:
-        """Say so once; who is not heard is missed later."""
+        """Say so once; a member that was not heard is missed when its session ends."""
         await self.commit(list(self.owned))
         self.drop_all()
         if self.member_id:
@@ -122,7 +122,7 @@ class ClassicMember(RawMember):
             counts = await self.learn_topics()
             if counts is None:
                 return
-            # Who need not assign does not know from what the others were assigned, and so looks again soon.
+            # A leader that need not assign does not know from what the group was assigned, and so looks again soon.
             self._counts = {}
             topics = {one.member_id: decode_subscription(one.metadata).topics for one in joined.members}
             self._subscribed = sorted(dict.fromkeys(name for names in topics.values() for name in names))

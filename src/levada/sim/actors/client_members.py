@@ -96,7 +96,7 @@ class RecordedConsumer:
         return records
 
     async def commit(self) -> None:
-        """Commit what was read; who is not a member any more is told so."""
+        """Commit what was read; a consumer that is not a member any more is told so."""
         sent_s = self._process.now_s
         try:
             await self.consumer.commit()

@@ -139,7 +139,7 @@ class PlainWriter(Writer):
         await producer.flush()
         if self.now_s - began_s > DELIVERY_SECONDS + SLACK_SECONDS:
             raise CheckFailed(f"{self.name}: flush took {self.now_s - began_s:.3f} s")
-        # Who waits for many has to be woken first.
+        # A sender that waits for many records has to be woken first.
         await asyncio.sleep(0.001)
         late = [one.value for one in before if not one.is_over]
         if late:

@@ -180,7 +180,7 @@ class ConsumerMember(RawMember):
             self._out_at_s = self.now_s
             self._drop_out()
         elif code in (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND):
-            # It may have back what it had, itself or from who came after it, and its old commits may count again.
+            # It may have back what it had, itself or from the member after it, and its old commits may count again.
             self.forget_delayed()
             self._drop_out()
         elif code == ErrorCode.UNRELEASED_INSTANCE_ID and self.epoch == JOINING:

@@ -130,7 +130,7 @@ class RawMember(Actor):
     async def leave(self) -> None:
         """Say that it goes."""
 
-    # Asking
+    # Requests
 
     async def ask(self, request: Any, version: int, seconds: float = CALL_SECONDS) -> Any:
         """The answer, or None; in calm times there is one."""

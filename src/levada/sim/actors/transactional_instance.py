@@ -127,7 +127,7 @@ class Instance(Actor):
         may_have_happened = False
         while True:
             sent_s = self.now_s
-            # The order does not matter to who recognises a request again.
+            # The coordinator recognises a repeated request in any order.
             self.chance.shuffle(members)
             reply = await self._caller.ask(GroupCommitRequest(members=members), 0, self.chance.choice(CALL_SECONDS))
             code = None if reply is None else ErrorCode(reply.error_code)

@@ -318,7 +318,7 @@ class TransactionalProducer:
         caller.close()
 
     async def _ask_in_transaction(self, request: Any, version: int) -> Any:
-        """Who gets no answer may have no patience: the transaction's end may then overtake what is on its way."""
+        """A producer that gets no answer may end its transaction, and the end may then overtake what is on its way."""
         reply = await self._ask(request, version)
         if reply is None and self._chance.random() < 0.4:
             raise MustAbort

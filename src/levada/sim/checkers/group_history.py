@@ -1,4 +1,4 @@
-"""What must be true of a group whatever happens to it: who has a partition, and where its readers left off."""
+"""What must be true of a group whatever happens to it: which member has a partition, and where reading left off."""
 
 from dataclasses import dataclass, field
 from math import inf
@@ -80,7 +80,7 @@ class _Overlap:
 
 @dataclass(slots=True)
 class PartitionOwners:
-    """Who has the partitions of one group, by what the members were told and have not given up yet.
+    """Which members have the partitions of one group, by what they were told and have not given up yet.
 
     A partition may go to another while a member still has it only if that one is out: its heartbeats and commits must
     be refused from then on, until it has joined anew.

@@ -19,7 +19,7 @@ class AssignmentPeriod:
 
 @dataclass(slots=True)
 class ReadHistory:
-    """What one group read, in the order of time, and who had the partitions."""
+    """What one group read, in the order of time, and which member had the partitions."""
 
     group_id: str
     is_strict: bool = False
@@ -37,7 +37,7 @@ class ReadHistory:
         if (member, partition) in self.runs:
             raise CheckFailed(f"{self.group_id}: {partition} is assigned to {member}, which has it")
         self.runs[member, partition] = AssignmentPeriod(member, partition)
-        # Who asked first is not known here: one of two may have it.
+        # Which member asked first is not known here: one of two may have it.
         self.ownership.take(member, partition, -inf, now_s)
 
     def give_up(self, member: str, partition: Partition) -> None:

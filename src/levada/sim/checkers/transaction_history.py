@@ -71,7 +71,7 @@ class ProducerIdClaim:
 
 
 class TransactionHistory:
-    """All transactions of a run, and who asked for which transactional id."""
+    """All transactions of a run, and which producer asked for which transactional id."""
 
     def __init__(self) -> None:
         self.attempts: dict[str, Attempt] = {}
@@ -103,7 +103,7 @@ class TransactionHistory:
     def count(self, fate: TransactionFate) -> int:
         return sum(attempt.fate is fate for attempt in self.attempts.values())
 
-    # Who may use a transactional id
+    # Which producer may use a transactional id
 
     def claim(self, owner: str, transactional_id: str, now_s: float) -> ProducerIdClaim:
         claim = ProducerIdClaim(owner, transactional_id, now_s)
@@ -210,7 +210,7 @@ def check_offset(
         attempt.see("an offset")
         number = attempt.number
     if not is_stable:
-        # What is decided and not yet finished hides nothing from those who do not ask for what is stable.
+        # What is decided and not yet finished hides nothing from readers that do not ask for what is stable.
         return
     for attempt in history.attempts.values():
         if attempt.transactional_id != transactional_id or not attempt.has_offsets:

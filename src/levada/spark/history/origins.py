@@ -1,4 +1,4 @@
-"""Answers where a record came from: back through its stamps, hop by hop, to the records that nobody stamped."""
+"""Answers where a record came from: back through its stamps, hop by hop, to the records without a stamp."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -45,7 +45,7 @@ class Origin:
     level: int
     """0 for the record that was asked about, 1 for those it was made from, and so on."""
     hop: str | None
-    """Who wrote it; None if nobody stamped it, so that it is a beginning."""
+    """The query that wrote it; None if it has no stamp, so that it is a beginning."""
     topic: str
     partition: int
     offset: int

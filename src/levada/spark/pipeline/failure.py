@@ -17,7 +17,7 @@ ENDINGS: Final = (
     "\n'",
     "\n+- ",
 )
-"""Where Spark goes on with what is of no use to whoever runs a pipeline."""
+"""Where Spark goes on with what is of no use to the pipeline's user."""
 
 CAUSED_BY: Final = re.compile(r"^Caused by: [\w.$]+: (.*)$", re.MULTILINE)
 """Java's chain of causes, where a Python error has all of it in its text."""

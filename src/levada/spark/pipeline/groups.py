@@ -49,7 +49,7 @@ def lags_of(admin: Admin, pipeline: str, queries: Sequence[str]) -> dict[str, in
     return {
         query: sum(max(0, ends[partition] - offset) for partition, offset in offsets.items())
         for query, offsets in committed.items()
-        # Of the others nobody can say it now.
+        # The others' ends are unknown now.
         if offsets and offsets.keys() <= ends.keys()
     }
 

@@ -27,7 +27,7 @@ SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 class StoppedAtOnce(Exception):
-    """The second signal: nobody waits for the batch."""
+    """The second signal: the batch is not waited for."""
 
 
 @dataclass(slots=True)

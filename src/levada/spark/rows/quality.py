@@ -93,7 +93,7 @@ class QualityCounts(StreamingQueryListener):
             )
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        """The counts stay, for whoever looks after the end."""
+        """The counts stay, for readers after the query's end."""
 
 
 def _refuse_rules(rules: list[Rule]) -> None:

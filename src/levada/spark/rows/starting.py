@@ -24,7 +24,7 @@ SET_BY_WRITE = {
     "kafka.bootstrap.servers": "use bootstrap=...",
 }
 QUERY_ID = "sql.streaming.queryId"
-"""Where Spark keeps the id of the query for whoever works for it."""
+"""Where Spark keeps the id of the query for its jobs."""
 
 
 @dataclass(frozen=True, slots=True)

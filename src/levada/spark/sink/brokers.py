@@ -81,6 +81,6 @@ def _coordinator_count(admin: Admin) -> int:
             return len(described[TRANSACTION_TOPIC].partitions)
         if time.monotonic() > give_up_at:
             raise KafkaError(f"topic {TRANSACTION_TOPIC} did not come to be: {described.errors[TRANSACTION_TOPIC]}")
-        # Brokers make it when somebody asks for a coordinator; whether the id is known does not matter.
+        # Brokers make it when a client asks for a coordinator; whether the id is known does not matter.
         admin.describe_transactions([MARKER_PARTITION.topic])
         time.sleep(LOOK_AGAIN_SECONDS)

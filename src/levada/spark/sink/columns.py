@@ -24,7 +24,7 @@ EXPECTED = {
     "partition": "int",
     "timestamp": "timestamp",
 }
-"""The types of columns, in the words of whoever has to change one."""
+"""The types of columns, in the words of Spark SQL, for the user who has to change one."""
 
 
 class RowRefused(ValueError):

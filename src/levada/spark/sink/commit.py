@@ -46,8 +46,8 @@ class BatchCommit:
     def run(self) -> None:
         """Return when the batch is visible; nothing is done for one that has no rows.
 
-        A batch without rows leaves no marker. If it is run again and has rows then, they are the first of it that
-        anybody sees.
+        A batch without rows leaves no marker. If it is run again and has rows then, they are the first of it that a
+        consumer sees.
         """
         if not self._tickets and not self._has_skipped:
             return
@@ -124,7 +124,7 @@ def abort(options: SinkOptions, name: WriteName, reports: Sequence[TaskReport]) 
     tickets: list[TransactionTicket] = [report.ticket for report in reports if report.ticket is not None]
     try:
         with Admin(**options.admin_settings) as admin:
-            # If one is somebody else's by now, another run of the query is at work, and its tasks are not ours to end.
+            # If one has another owner by now, another run of the query is at work, and its tasks are not ours to end.
             if abort_reported(admin, tickets):
                 end_open(admin, name)
     except KafkaError as error:

@@ -9,7 +9,7 @@ PREFIX = "levada-spark-"
 """Everything that the sink names at brokers begins so; access rules may go by it."""
 
 MARKER_PARTITION = TopicPartition("__transaction_state", 0)
-"""Whose offset the marker is: brokers that have transactions have this partition, and nobody deletes it."""
+"""Whose offset the marker is: brokers that have transactions have this partition, and it is never deleted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ REFUSED = {
 }
 
 DEFAULTS = {"batch.size": "524288", "linger.ms": "20", "max.block.ms": PATIENCE_MS}
-"""A task writes as fast as it can, and nobody waits for a single row: larger batches than a program's."""
+"""A task writes as fast as it can and waits for no single row: larger batches than a program's."""
 
 DEFAULT_TRANSACTION_TIMEOUT_MS = 15 * 60_000
 """What brokers allow at most unless they are told otherwise (`transaction.max.timeout.ms`)."""
@@ -77,7 +77,7 @@ class SinkOptions:
     topic: str | None
     writes_headers: bool
     delivery: Delivery | None
-    """None where nobody has said: exactly once if the brokers can."""
+    """None where the user has not said: exactly once if the brokers can."""
     transaction_timeout_ms: int
     version: Version | None
 

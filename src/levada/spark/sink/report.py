@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TaskReport(WriterCommitMessage):
-    """Goes with each task's end, through Spark, to whoever commits."""
+    """Goes with each task's end, through Spark, to the driver, which commits."""
 
     name: WriteName
     delivery: Delivery

@@ -33,7 +33,7 @@ class WriteAttempt:
 
     name: WriteName
     number: int | None
-    """Of the batch; None where nobody asks whether it was written before."""
+    """Of the batch; None where it does not matter whether it was written before."""
     partition: int
     attempt: int
     run: str | None = None

@@ -108,7 +108,7 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):
 
     def abort(self, messages: Messages, batch_id: int) -> None:
         reports = _reports(messages)
-        # Without a single report nobody says which query it was: the next run ends what is open, or timeouts do.
+        # Without a single report it is unknown which query it was: the next run ends what is open, or timeouts do.
         if _delivery(reports) not in (None, Delivery.AT_LEAST_ONCE):
             from levada.spark.sink.commit import abort
 
@@ -136,7 +136,7 @@ _warned: set[WriteName] = set()
 
 
 def _warn_of_less(options: SinkOptions, name: WriteName, delivery: Delivery | None) -> None:
-    """Say once that brokers cannot do what nobody asked for by name, but might expect."""
+    """Say once that brokers cannot do what the user did not ask for by name, but might expect."""
     if options.delivery is not None or delivery is not Delivery.AT_LEAST_ONCE or name in _warned:
         return
     _warned.add(name)

@@ -5,5 +5,6 @@
 - `schema.schema_for`: the columns.
 - `loss.DataLoss`: records that were to be read are gone.
 
-Spark has short-lived processes for each of these: each is loaded by itself, and clients only by who talks to brokers.
+Spark has short-lived processes for each of these: each is loaded by itself, and clients only by those that talk to
+brokers.
 """

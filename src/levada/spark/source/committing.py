@@ -28,11 +28,11 @@ class OffsetCommitter:
     def commit(self, group_id: str, offsets: Offsets) -> None:
         """What is new of these; what could not be told is told with the next."""
         known = self._committed.get(group_id, {})
-        news = {partition: offset for partition, offset in offsets.items() if known.get(partition) != offset}
-        if not news or time.monotonic() < max(self._not_before.get(group_id, 0.0), self._not_before.get(ALL, 0.0)):
+        changed = {partition: offset for partition, offset in offsets.items() if known.get(partition) != offset}
+        if not changed or time.monotonic() < max(self._not_before.get(group_id, 0.0), self._not_before.get(ALL, 0.0)):
             return
         try:
-            outcomes = self._admin.alter_group_offsets(group_id, news, timeout_ms=TIMEOUT_MS)
+            outcomes = self._admin.alter_group_offsets(group_id, changed, timeout_ms=TIMEOUT_MS)
             for error in outcomes.errors.values():
                 if error.code not in NOT_THERE:
                     raise error
@@ -44,4 +44,4 @@ class OffsetCommitter:
             paused = ALL if isinstance(error, Disconnected | TimedOut) else group_id
             self._not_before[paused] = time.monotonic() + PAUSE_SECONDS
             return
-        self._committed[group_id] = known | news
+        self._committed[group_id] = known | changed

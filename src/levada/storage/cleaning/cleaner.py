@@ -52,7 +52,7 @@ class Order:
     memory_bytes: int
     load_factor: float
     hash_key: bytes
-    """Sixteen bytes that nobody can guess."""
+    """Sixteen bytes that a producer cannot guess."""
     ending: str = CLEANED
     """Of the files that are written; each pass has its own, so that one which outlives its broker harms no other."""
     read_bytes: int = READ_BYTES

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from levada.client.admin import Admin
-from levada.client.admin.request_router import Asking
+from levada.client.admin.request_router import RequestRouter
 from levada.client.admin.routing import Routing
 from levada.client.cluster import Address, BrokerView, Cluster, ClusterView
 from levada.client.errors import Disconnected, UnsupportedVersion
@@ -120,7 +120,7 @@ class ScriptedCluster(Cluster):
 
 def admin_of(cluster: ScriptedCluster) -> Admin:
     admin = Admin("localhost:1")
-    admin._asking = Asking(cluster)
+    admin._requests = RequestRouter(cluster)
     admin._routing = Routing(cluster)
     return admin
 

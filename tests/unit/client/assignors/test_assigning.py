@@ -26,7 +26,7 @@ def numbers(assignment: Mapping[str, Sequence[Partition]]) -> dict[str, list[int
 def joined_again(
     name: str, members: Mapping[str, Subscription], before: Assignment, generation_id: int = 1
 ) -> dict[str, Subscription]:
-    """The members' next subscriptions, made as consumers make them; who is not in `members` has left."""
+    """The members' next subscriptions, made as consumers make them; a member that is not in `members` has left."""
     found: dict[str, Subscription] = {}
     for member_id, member in members.items():
         assignor = ASSIGNORS[name]()
@@ -178,7 +178,7 @@ def test_a_member_that_has_left_a_topic_does_not_get_its_partitions_back() -> No
             {"t": 1, "u": 1, "v": 3},
             {"a": ("tv", "t0 u0 v0"), "b": ("tuv", ""), "c": ("u", "")},
             {"a": "t0 v2", "b": "v1", "c": ""},
-            id="anything may move once somebody has to give up something",
+            id="anything may move once a member has to give up something",
         ),
         pytest.param(
             {"u": 3, "v": 5},

@@ -54,8 +54,8 @@ def test_what_does_not_pass_is_raised_at_once() -> None:
 
 
 def test_the_last_reason_is_told_when_the_time_is_over() -> None:
-    attempts = Attempts(*[Disconnected("nobody listens there") for _ in range(10_000)])
-    with pytest.raises(TimedOut, match=r"it was not done within 50 ms \(max\.block\.ms\); .*nobody listens there"):
+    attempts = Attempts(*[Disconnected("no broker listens there") for _ in range(10_000)])
+    with pytest.raises(TimedOut, match=r"it was not done within 50 ms \(max\.block\.ms\); .*no broker listens there"):
         persist(attempts, 50, "max.block.ms")
     assert attempts.count > 2
 
@@ -84,7 +84,7 @@ def test_the_longest_time_there_is_can_be_given() -> None:
 
 def test_a_cluster_that_nobody_reaches_says_whom_it_tried() -> None:
     async def main() -> None:
-        # Nobody listens there, and an ordinary user cannot.
+        # No process listens there, and an ordinary user cannot.
         cluster = Cluster(real_client_world(), producer_options("localhost:1", {"reconnect_backoff_ms": 10}))
         try:
             await cluster.topic("t", Deadline(cluster.world.clock, 300))

@@ -87,5 +87,5 @@ def test_a_broker_may_name_a_newer_leader() -> None:
     view = read_view(answer(topic((1, 3), (1, 3))), ClusterView())
     assert leaders(with_leader(view, "t", 1, 2, 4)) == [(1, 3), (2, 4)]
     for partition, leader, epoch in ((0, 2, 3), (0, 2, 2), (5, 2, 9), (0, 9, 9)):
-        assert with_leader(view, "t", partition, leader, epoch) is view, "old, or about nobody we know"
+        assert with_leader(view, "t", partition, leader, epoch) is view, "old, or about a broker we do not know"
     assert with_leader(view, "other", 0, 2, 9) is view

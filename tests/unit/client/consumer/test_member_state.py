@@ -18,7 +18,7 @@ def test_a_generation_that_is_lost_is_still_shown() -> None:
 
 @pytest.mark.parametrize("options", [{}, {"group_protocol": "consumer"}], ids=["classic", "consumer"])
 def test_who_polls_too_late_does_not_pass_for_somebody_without_a_group(options: dict[str, str]) -> None:
-    """Offsets of nobody in particular are committed in a transaction without a question: they would go back."""
+    """Offsets without a member are committed in a transaction without a question: they would go back."""
 
     async def main(town: Town) -> None:
         await town.topic("t", 1)

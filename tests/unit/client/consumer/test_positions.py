@@ -85,7 +85,7 @@ def times_of(request: ListOffsetsRequest) -> dict[int, int]:
 
 
 def found(**offsets: int) -> Callable[[int, Any], Any]:
-    """Each partition has the same offset, whoever asks; `p0=5`."""
+    """Each partition has the same offset for every consumer; `p0=5`."""
 
     def answer(_node: int, request: Any) -> Any:
         assert isinstance(request, ListOffsetsRequest)

@@ -125,7 +125,7 @@ class FakeNode:
         return not self.is_congested
 
     def take(self) -> list[Asked]:
-        """The requests since somebody last looked."""
+        """The requests since the test last looked."""
         taken, self.asked = self.asked, []
         return taken
 
@@ -179,7 +179,7 @@ class Bench:
         self.topic: TopicQueues = self.routes.add(self.cluster.topic_view)
         for queue in self.topic.partitions:
             # The leader knows the producer: several batches may be under way from the start.
-            queue.acquainted_with = 5
+            queue.acknowledged_producer_id = 5
         self.session = CountingSession() if idempotent else PlainSession()
         self.failures: list[KafkaError] = []
         self.outcomes = BatchOutcomes(

@@ -1,4 +1,4 @@
-"""Memory of batches is used again, never while somebody has a view of it, and never beyond `buffer.memory`."""
+"""Memory of batches is used again, never while a view of it is left, and never beyond `buffer.memory`."""
 
 import asyncio
 import random
@@ -47,7 +47,7 @@ def test_a_sealed_batch_gives_its_memory_back_once() -> None:
     writer = filled()
     memory = sealed(writer).obj
     assert writer.give_back() is memory
-    assert writer.give_back() is not memory, "nobody can have the same memory a second time"
+    assert writer.give_back() is not memory, "the same memory cannot be had a second time"
 
 
 def test_memory_is_not_given_back_while_somebody_has_a_view_of_it() -> None:

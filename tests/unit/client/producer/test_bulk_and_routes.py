@@ -77,7 +77,7 @@ def test_a_bulk_waits_for_memory_and_goes_on() -> None:
             batch = bench.queue.waiting.popleft()
             done.append(batch)
             bench.accumulator.done(batch)
-            assert bench.accumulator.releases > bulk.releases, "whoever waits for memory need not"
+            assert bench.accumulator.releases > bulk.releases, "a send that waits for memory need not"
     numbers = [
         int(bytes(record[2] or b"")[:5])
         for batch in [*done, *bench.queue.batches()]

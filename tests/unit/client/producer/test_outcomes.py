@@ -42,7 +42,7 @@ test_five_are_in_flight_and_in_order = story(_five_in_flight_and_in_order)
 
 async def _the_first_batch_goes_alone() -> None:
     bench = Bench()
-    bench.queue.acquainted_with = -1
+    bench.queue.acknowledged_producer_id = -1
     handles = bench.send(3)
     [first] = bench.node.take()
     first.answer(ErrorCode.NOT_ENOUGH_REPLICAS)

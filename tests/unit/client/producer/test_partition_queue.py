@@ -27,7 +27,7 @@ def queue_of() -> PartitionQueue:
     """Of a producer that the leader knows already."""
     queue = PartitionQueue("t", 0)
     queue.adopt(7, 2)
-    queue.acquainted_with = 7
+    queue.acknowledged_producer_id = 7
     return queue
 
 
@@ -41,7 +41,7 @@ def test_sequences_count_records() -> None:
 def test_the_first_batch_goes_alone_until_the_leader_knows_the_producer() -> None:
     """Else it takes the second as the first, and the first, once refused, for a duplicate (KAFKA-14359)."""
     queue = queue_of()
-    queue.acquainted_with = -1
+    queue.acknowledged_producer_id = -1
     first = sent(queue)
     second = batch_of(queue)
     assert queue.next_batch(0) is None

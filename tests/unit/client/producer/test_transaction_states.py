@@ -88,7 +88,7 @@ def end(mine: Transactions, *, committed: bool) -> None:
 
 def test_a_transaction_in_which_nothing_was_sent_needs_no_coordinator() -> None:
     mine, cluster = transactions()
-    cluster.failure = AssertionError("nobody is to be asked")  # type: ignore[assignment]
+    cluster.failure = AssertionError("no broker is to be asked")  # type: ignore[assignment]
     mine.state = TransactionPhase.IN_TRANSACTION
     end(mine, committed=True)
     assert mine.state is TransactionPhase.READY

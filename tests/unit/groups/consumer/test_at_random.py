@@ -82,7 +82,7 @@ class Consumer:
                 self.target = {(topic.topic_id, partition) for topic in topics for partition in topic.partitions}
 
     def reconcile(self, *, may_fetch_offsets: bool) -> None:
-        """Give up, then take; nobody can begin with a partition whose offset it does not get."""
+        """Give up, then take; a member cannot begin with a partition whose offset it does not get."""
         self.owned = set(self.target) if may_fetch_offsets else self.owned & self.target
 
 
@@ -168,7 +168,7 @@ class Crowd:
         self.coordinator.advance(self.chance.choice((1, 500, 1_000, 5_000, 5_000, 20_000, 46_000)))
 
     def confuse(self) -> None:
-        """Somebody speaks for a member, and knows too little of it."""
+        """A client speaks for a member, and knows too little of it."""
         if self.alive():
             request = self.chance.choice(self.alive()).request(says_all=False)
             request.member_epoch += self.chance.randint(20, 30)
@@ -237,7 +237,7 @@ def check(crowd: Crowd) -> None:
 
 
 def wanted(crowd: Crowd) -> Partitions:
-    """All partitions of the topics that somebody subscribes to."""
+    """All partitions of the topics that a member subscribes to."""
     group = crowd.coordinator.group
     topics = crowd.coordinator.image.topics
     return {

@@ -157,7 +157,7 @@ def test_a_group_goes_back_when_the_last_member_of_the_new_protocol_leaves(coord
     assert (member.session_timeout_ms, assigned(member.assignment)) == (SESSION_MS, {"a": [0, 1]})
     coordinator.restart()
     assert not coordinator.groups.groups
-    # Whoever has not joined again is of the past for a coordinator that does not know of the rebalance.
+    # A member that has not joined again is of the past for a coordinator that does not know of the rebalance.
     assert coordinator.classic[GROUP].generation == 6
 
 
@@ -210,7 +210,7 @@ def test_the_last_static_member_takes_its_group_back_with_it(coordinator: Coordi
     assert assigned(member.assignment) == {"a": [0, 1, 2, 3]}
     coordinator.restart()
     assert not coordinator.groups.groups
-    # It must join again, if only to hear that it leads: until then nobody would look for new topics.
+    # It must join again, if only to hear that it leads: until then no member would look for new topics.
     assert coordinator.classic[GROUP].generation == joined.generation_id + 1
 
 

@@ -177,7 +177,7 @@ def last_changes(frame: DataFrame, key: Sequence[str], order: str | None, delete
     """One row for each key, the last, with a column that says whether it deletes.
 
     Without an order column it is the record's place in its topic; without that either, two rows for a key in one batch
-    are an error: nobody could say which one is to stay.
+    are an error: neither is known to be the later one.
     """
     deleted = F.coalesce(F.expr(delete_when), F.lit(False)) if delete_when else F.lit(False)
     keys = [F.col(quoted_for_spark(name)) for name in key]

@@ -138,7 +138,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         try:
             return self._latest_offset(start, limit)
         except DatabaseAway:
-            # Nothing is lost by waiting; whoever is away for long is not coming back.
+            # Nothing is lost by waiting; a database that is away for long is not coming back.
             if time.monotonic() - self._reached_at > LONGEST_AWAY_S:
                 raise
             time.sleep(self._settings.poll_s)
@@ -178,7 +178,7 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def _look(self, now: float) -> None:
-        """What was there `settle_s` ago is settled: whoever had a smaller cursor by then has committed."""
+        """What was there `settle_s` ago is settled: a transaction with a smaller cursor has committed by now."""
         if not self._seen or now - self._seen[-1][0] >= self._settings.poll_s:
             self._seen.append((now, self._newest()))
         while self._seen and now - self._seen[0][0] >= self._settings.settle_s:
