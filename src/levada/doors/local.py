@@ -13,7 +13,6 @@ import json
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from levada.doors.files import CoordinatorFiles
 from levada.doors.frames import (
@@ -31,6 +30,7 @@ from levada.doors.frames import (
 )
 from levada.metadata.door import AlreadyRegistered, Changes, Deposed, DoorError, MetadataBatch, Token
 from levada.metadata.image import Image
+from levada.metadata.records import MetadataRecord
 from levada.world.disk import DirectoryLock, File
 from levada.world.world import World
 
@@ -221,7 +221,7 @@ class LocalDoor:
 
     # Writing
 
-    async def append(self, token: Token, expected_offset: int, records: Sequence[Any]) -> None:
+    async def append(self, token: Token, expected_offset: int, records: Sequence[MetadataRecord]) -> None:
         file = self._own_log
         if file is None:
             raise Deposed("this node has no log of its own")

@@ -137,7 +137,7 @@ def message(*, versions: str, flexible: str = "none", api_key: int = -1) -> Call
     flexible_since = known.stop if flexible == "none" else int(flexible.rstrip("+"))
 
     def declare(cls: type[T]) -> type[T]:
-        base = Request if issubclass(cls, Request) else Message
+        base = cls.__bases__[0] if issubclass(cls, Message) else Message
         return _slotted(cls, base, {"api_key": api_key, "versions": known, "flexible_since": flexible_since})
 
     return declare
