@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from levada.broker.broker_config import BrokerConfig, log_config
 from levada.broker.delayed import DelayedOperations
@@ -23,8 +23,8 @@ from levada.model.errors import KafkaStorageError, NotLeaderOrFollower, UnknownT
 from levada.model.hashes import uuid_to_text
 from levada.model.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from levada.net.unsent_memory import UnsentMemory
-from levada.protocol.declare import NO_UUID
-from levada.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from levada.protocol.declare import NO_UUID, AnsweredBy
+from levada.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from levada.storage.log_config import LogConfig
 from levada.storage.log_directories import LogDirectories
 from levada.storage.log_directory import LogDirectory
@@ -32,11 +32,13 @@ from levada.world.world import World
 
 logger = logging.getLogger(__name__)
 
+Reply = TypeVar("Reply")
+
 
 class Controller(Protocol):
     """Whoever decides for the cluster, near or far."""
 
-    def submit(self, request: Any, version: int) -> Awaitable[Any]:
+    def submit(self, request: AnsweredBy[Reply], version: int) -> Awaitable[Reply]:
         """The reply, once the decision counts and this broker knows of it; KafkaError if there is none."""
         ...
 
@@ -161,7 +163,7 @@ class Broker:
     def log_config_of(self, topic: str) -> LogConfig:
         return log_config(self.config, self._configs.get(Resource(TOPIC, topic), {}))
 
-    def _ask_for_producer_ids(self) -> Awaitable[Any]:
+    def _ask_for_producer_ids(self) -> Awaitable[AllocateProducerIdsResponse]:
         request = AllocateProducerIdsRequest(broker_id=self.identity.node_id, broker_epoch=self.epoch)
         return self.controller.submit(request, 0)
 

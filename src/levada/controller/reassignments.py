@@ -23,7 +23,9 @@ from levada.protocol.messages.alter_partition_reassignments import (
 )
 
 
-def alter(image: Image, request: AlterPartitionReassignmentsRequest, context: Context) -> ControllerDecision:
+def alter(
+    image: Image, request: AlterPartitionReassignmentsRequest, context: Context
+) -> ControllerDecision[AlterPartitionReassignmentsResponse]:
     """What only takes replicas away, or changes their order, is complete at once; a copy is made by nobody yet."""
     if not request.topics:
         return ControllerDecision(AlterPartitionReassignmentsResponse(error_message="", responses=[]))
