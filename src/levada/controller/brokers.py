@@ -41,8 +41,8 @@ NOT_NEEDED = "Leader election not needed for topic partition."
 def register(
     image: Image, request: BrokerRegistrationRequest, context: Context
 ) -> ControllerDecision[BrokerRegistrationResponse]:
-    """Whoever registers again has died in between, though nobody may have noticed."""
-    # The epoch is the offset of the record itself: no two registrations share one, whoever the controller is.
+    """A broker that registers again has died in between, even if the controller has not noticed."""
+    # The epoch is the offset of the record itself: no two registrations share one, even under different controllers.
     epoch = image.offset + 1
     record = RegisterBrokerRecord(
         broker_id=request.broker_id,

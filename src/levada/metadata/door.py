@@ -17,12 +17,12 @@ class AlreadyRegistered(DoorError):
 
 
 class Deposed(DoorError):
-    """Somebody else may write now; whether the last append counts is for its log to say."""
+    """Another controller may write now; whether the last append counts is for its log to say."""
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """The right to write, until somebody has one with a higher epoch."""
+    """The controller's right to write, until another node has one with a higher epoch."""
 
     epoch: int
 

@@ -61,7 +61,7 @@ class PartitionState:
     """Whether its leader was elected without having every committed record."""
 
     def directory_of(self, broker_id: int) -> bytes | None:
-        """The id of the directory in which a broker has its replica, None if nobody has said."""
+        """The id of the directory in which a broker has its replica, None if the broker has not said."""
         for replica, directory in zip(self.replicas, self.directories):
             if replica == broker_id and not is_reserved(directory):
                 return directory

@@ -157,7 +157,7 @@ def encode_record(one: MetadataRecord) -> bytes:
 
 
 def decode_record(data: Buffer) -> MetadataRecord:
-    """The record that fills `data`; UnknownRecord when this release cannot read it, MalformedMessage if nobody can."""
+    """The record that fills `data`; UnknownRecord for one of a newer release, MalformedMessage for what is none."""
     if len(data) < 3:
         raise MalformedMessage(f"a metadata record of {len(data)} bytes")
     # Each is a varint; no type or version needs a second byte so far.
