@@ -19,13 +19,14 @@ from benchmarks.servers import Server, broker_command, running
 from levada.net.channel import Channel
 from levada.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from levada.protocol.messages.find_coordinator import FindCoordinatorRequest
-from levada.protocol.messages.heartbeat import HeartbeatRequest
+from levada.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from levada.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from levada.protocol.messages.list_groups import ListGroupsRequest
 from levada.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
+    OffsetCommitResponse,
 )
 from levada.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from levada.world.real import real_world
@@ -153,7 +154,8 @@ async def load_steadily(broker: Server, members: list[str], seconds: float) -> t
     heartbeats, commits = int(HEARTBEATS_PER_SECOND * SLICE_SECONDS), int(COMMITS_PER_SECOND * SLICE_SECONDS)
     slices = int(seconds / SLICE_SECONDS)
     begun, cpu_ns = time.perf_counter(), broker.cpu_ns()
-    number, answers = 0, []
+    number = 0
+    answers: list[asyncio.Future[OffsetCommitResponse | HeartbeatResponse]] = []
     for turn in range(slices):
         for index in range(heartbeats + commits):
             number = (number + 7) % len(members)

@@ -14,6 +14,7 @@ from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTo
 from levada.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from levada.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from levada.records import build_batch, iter_batches
+from levada.sim.requests.topics import records_of
 from levada.world.real_net import RealNet
 from tests.brokers import BrokerProcess
 from tests.logs import check_indexes
@@ -69,7 +70,7 @@ async def read_all(channel: Channel) -> dict[int, bytes]:
         response = await channel.call(FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=1 << 20, topics=topics), 12)
         partition = response.responses[0].partitions[0]
         assert partition.error_code == ErrorCode.NONE, ErrorCode(partition.error_code)
-        for batch in iter_batches(partition.records):
+        for batch in iter_batches(records_of(partition)):
             batch.validate()
             found.update((record.offset, record.value or b"") for record in batch.records())
         if len(found) >= partition.high_watermark:

@@ -16,6 +16,7 @@ from levada.protocol.messages.create_topics import CreatableTopic, CreatableTopi
 from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from levada.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from levada.records import build_batch, iter_batches
+from levada.sim.requests.topics import records_of
 from levada.world.real_net import RealNet
 from tests.brokers import BrokerProcess, sound
 
@@ -102,7 +103,7 @@ async def offsets_in(channel: Channel, partition: int) -> list[int]:
         request = FetchRequest(max_wait_ms=0, min_bytes=1, topics=[FetchTopic(topic=TOPIC, partitions=[wanted])])
         answer = (await channel.call(request, 12)).responses[0].partitions[0]
         assert answer.error_code == ErrorCode.NONE, ErrorCode(answer.error_code)
-        new = [one.offset for batch in iter_batches(answer.records) for one in batch.records()]
+        new = [one.offset for batch in iter_batches(records_of(answer)) for one in batch.records()]
         found += new
         if not new:
             return found

@@ -29,6 +29,7 @@ from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTo
 from levada.protocol.messages.metadata import MetadataRequest
 from levada.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from levada.records import build_batch
+from levada.sim.requests.topics import records_of
 from levada.world.real_net import RealNet
 from tests.brokers import BrokerProcess
 from tests.fuzz.attack import PATIENCE_SECONDS, WrongOutcome, play
@@ -199,9 +200,9 @@ class Fuzzer:
             ask = FetchPartition(partition=0, fetch_offset=self._next_offset, partition_max_bytes=1_000)
             wanted = FetchTopic(topic=SANITY, partitions=[ask])
             fetched = await channel.call(FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=1_000, topics=[wanted]), 12)
-            (partition,) = fetched.responses[0].partitions
-            if partition.error_code or not bytes(partition.records).endswith(value + b"\0"):
-                raise Found(f"record {self._next_offset} cannot be read: {partition}")
+            (read,) = fetched.responses[0].partitions
+            if read.error_code or not bytes(records_of(read)).endswith(value + b"\0"):
+                raise Found(f"record {self._next_offset} cannot be read: {read}")
         finally:
             channel.close()
         self._next_offset += 1

@@ -20,6 +20,7 @@ from levada.protocol.messages.list_offsets import ListOffsetsPartition, ListOffs
 from levada.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from levada.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from levada.records import build_batch
+from levada.sim.requests.topics import records_of
 from levada.world.real_net import RealNet
 from tests.brokers import BrokerProcess
 
@@ -81,9 +82,9 @@ def test_every_version_of_produce_and_fetch_carries_records(broker: BrokerProces
             offset += 1
         for version in range(4, 19):
             fetched = await channel.call(fetch_request("versions", 3, topic_id=topic_id), version)
-            (partition,) = fetched.responses[0].partitions
-            assert (partition.error_code, partition.high_watermark) == (0, offset), version
-            assert len(partition.records) == (offset - 3) * len(VALID_BATCH)
+            (read,) = fetched.responses[0].partitions
+            assert (read.error_code, read.high_watermark) == (0, offset), version
+            assert len(records_of(read)) == (offset - 3) * len(VALID_BATCH)
 
     talk(broker, session)
 
@@ -204,7 +205,7 @@ def test_produce_without_acks_is_silent_and_its_failure_closes_the_connection(br
         topic_id = await topic_id_of(channel, "silent")
         channel.send_without_answer(produce_request("silent", VALID_BATCH, acks=0), 9)
         fetched = await channel.call(fetch_request("silent", 0, topic_id=topic_id), 13)
-        assert len(fetched.responses[0].partitions[0].records) == len(VALID_BATCH)
+        assert len(records_of(fetched.responses[0].partitions[0])) == len(VALID_BATCH)
         channel.send_without_answer(produce_request("missing topic", VALID_BATCH, acks=0), 9)
         with pytest.raises(ChannelClosed):
             await channel.call(MetadataRequest(topics=[]), 9)
@@ -221,7 +222,7 @@ def test_a_fetch_waits_for_bytes_and_for_its_time(broker: BrokerProcess) -> None
             assert not waiting.done()
             await other.call(produce_request("waiting", VALID_BATCH), 9)
         fetched = await waiting
-        assert len(fetched.responses[0].partitions[0].records) == 2 * len(VALID_BATCH)
+        assert len(records_of(fetched.responses[0].partitions[0])) == 2 * len(VALID_BATCH)
         other.close()
         empty = await channel.call(fetch_request("waiting", 2, max_wait_ms=50, min_bytes=1), 12)
         assert empty.responses[0].partitions[0].records == b""
@@ -236,7 +237,7 @@ def test_the_first_batch_comes_whole_however_small_the_limits(broker: BrokerProc
         for _ in range(2):
             await channel.call(produce_request("limits", large), 9)
         fetched = await channel.call(fetch_request("limits", 0, max_bytes=1), 12)
-        return len(fetched.responses[0].partitions[0].records) - len(large)
+        return len(records_of(fetched.responses[0].partitions[0])) - len(large)
 
     assert talk(broker, session) == 0
 

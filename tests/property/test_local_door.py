@@ -255,7 +255,7 @@ def check(changes: Changes, image: Image, ledger: Ledger) -> Image:
         assert len(image.configs[LOG]) == image.offset + 1
     for batch in changes.batches:
         assert batch.base_offset == image.offset + 1
-        ledger.see(batch.base_offset, [record.name for record in batch.records])
+        ledger.see(batch.base_offset, [one.name for one in batch.records if isinstance(one, ConfigRecord)])
         image = apply(image, batch.records, batch.last_offset)
     return image
 

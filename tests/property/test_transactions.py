@@ -123,7 +123,7 @@ class World:
         for chosen, members in self.asking.copy():
             self.ask_for_group(chosen, members)
 
-    def ask(self, operation: Callable[[TransactionMachine, object], None], reply: Callable[[Any], None]) -> None:
+    def ask(self, operation: Callable[[TransactionMachine, Any], None], reply: Callable[[Any], None]) -> None:
         token = object()
         self.replies[token] = reply
         self.shard.run(lambda machine: operation(machine, token), self.now_ms)
@@ -249,7 +249,7 @@ class World:
         transactions = [one.transaction for one in chosen]
         written = len(self.journal.batches)
 
-        def decide(machine: TransactionMachine, token: object) -> None:
+        def decide(machine: TransactionMachine, token: Any) -> None:
             machine.group_commit(token, members, self.now_ms)
             if machine.outbox.records:
                 self.groups.append((written, transactions))

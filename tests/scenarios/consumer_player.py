@@ -137,7 +137,7 @@ class ConsumerPlayer:
             trace.append(f"{member.member_id}: epoch={member.epoch} {member.state.name} {told}")
         return trace
 
-    def _ask(self, operation: Callable[[GroupMachine, object], None]) -> Any:
+    def _ask(self, operation: Callable[[GroupMachine, Any], None]) -> Any:
         token = object()
         self._shard.run(lambda machine: operation(machine, token), self._now_ms)
         [(_, reply)] = [(one, reply) for one, reply in self._shard.take_output() if one is token]

@@ -186,7 +186,7 @@ class TransactionsPlayer:
         topics = " ".join(f"{topic.topic}{topic.partitions}" for topic in reply.topics)
         return [f"{name}: {reply.transaction_state} {reply.producer_id}/{reply.producer_epoch} [{topics}]"]
 
-    def _ask(self, operation: Callable[[TransactionMachine, int], None]) -> Any:
+    def _ask(self, operation: Callable[[TransactionMachine, Any], None]) -> Any:
         """The reply; None if it waits for the journal."""
         return self._coordinator.replies.pop(self._coordinator.ask(operation), None)
 

@@ -13,7 +13,7 @@ from levada.records import build_batch, iter_batches
 from levada.sim.actors.idempotent_producer import IdempotentProducer
 from levada.sim.checkers import CheckFailed, PartitionHistory
 from levada.sim.requests.connections import Connector
-from levada.sim.requests.topics import create_topic
+from levada.sim.requests.topics import create_topic, records_of
 from levada.sim.world import DATA_DIRECTORY, Simulation
 from levada.world.world import World
 
@@ -223,7 +223,7 @@ async def _read(connector: Connector, topic: str, start: int) -> dict[int, Row]:
         found = response.responses[0].partitions[0]
         assert found.error_code == ErrorCode.NONE, ErrorCode(found.error_code)
         before = next_offset
-        for batch in iter_batches(found.records):
+        for batch in iter_batches(records_of(found)):
             batch.validate()
             rows |= {one.offset: (one.key or b"", one.value) for one in batch.records() if one.offset >= start}
             next_offset = batch.next_offset

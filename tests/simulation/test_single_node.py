@@ -12,7 +12,7 @@ from levada.controller.brokers import allocate_producer_ids
 from levada.controller.controller import DECIDE
 from levada.controller.decision import Context, ControllerDecision
 from levada.metadata.image import Image
-from levada.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from levada.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from levada.records import BatchView
 from levada.records.errors import CorruptBatch
 from levada.sim.checkers import CheckFailed, PartitionHistory
@@ -108,7 +108,9 @@ def test_an_acknowledgement_before_its_flush_is_caught(monkeypatch: pytest.Monke
 
 
 def test_producer_ids_given_twice_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def unwritten(image: Image, request: AllocateProducerIdsRequest, context: Context) -> ControllerDecision:
+    def unwritten(
+        image: Image, request: AllocateProducerIdsRequest, context: Context
+    ) -> ControllerDecision[AllocateProducerIdsResponse]:
         return ControllerDecision(allocate_producer_ids(image, request, context).reply)
 
     monkeypatch.setitem(DECIDE, AllocateProducerIdsRequest, unwritten)

@@ -148,7 +148,7 @@ def tear_often_and_finish_late(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def loaded(self: TransactionMachine, now_ms: int) -> None:
         on_loaded(self, now_ms)
-        left_over.extend(reply for token, reply in self.outbox.replies if token is MARKERS)
+        left_over.extend(reply for _, reply in self.outbox.replies if isinstance(reply, MarkerWork))
 
     async def late(self: MarkerSender, work: MarkerWork, *rest: Any) -> None:
         if any(one is work for one in left_over):

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from levada.broker.broker_config import BrokerConfig, log_config
 from levada.broker.delayed import DelayedOperations
@@ -25,8 +25,8 @@ from levada.model.errors import KafkaStorageError, NotLeaderOrFollower, UnknownT
 from levada.model.hashes import uuid_to_text
 from levada.model.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from levada.net.unsent_memory import UnsentMemory
-from levada.protocol.declare import NO_UUID
-from levada.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from levada.protocol.declare import NO_UUID, AnsweredBy
+from levada.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from levada.records import Codec
 from levada.storage.log_config import LogConfig
 from levada.storage.log_directories import LogDirectories
@@ -37,11 +37,13 @@ from levada.world.world import World
 
 logger = logging.getLogger(__name__)
 
+Reply = TypeVar("Reply")
+
 
 class Controller(Protocol):
     """The cluster's controller, in this process or at another broker."""
 
-    def submit(self, request: Any, version: int) -> Awaitable[Any]:
+    def submit(self, request: AnsweredBy[Reply], version: int) -> Awaitable[Reply]:
         """The reply, once the decision counts and this broker knows of it; KafkaError if there is none."""
         ...
 
@@ -199,7 +201,7 @@ class Broker:
             load_buffer_size=self.config["transaction.state.log.load.buffer.size"],
         )
 
-    def _ask_for_producer_ids(self) -> Awaitable[Any]:
+    def _ask_for_producer_ids(self) -> Awaitable[AllocateProducerIdsResponse]:
         request = AllocateProducerIdsRequest(broker_id=self.identity.node_id, broker_epoch=self.epoch)
         return self.controller.submit(request, 0)
 

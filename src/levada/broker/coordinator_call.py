@@ -2,21 +2,22 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from levada.broker.coordinators import Coordinator, Operation
 from levada.coordination.shard import Machine
 from levada.model.errors import ErrorCode, KafkaError
 
 M = TypeVar("M", bound=Machine)
+Reply = TypeVar("Reply")
 Response = TypeVar("Response")
 
 
 def call_coordinator(
     coordinator: Coordinator[M],
     identifier: str,
-    operation: Operation[M],
-    answer: Callable[[Any], Response],
+    operation: Operation[M, Reply],
+    answer: Callable[[Reply], Response],
     refuse: Callable[[ErrorCode], Response],
 ) -> Response | Awaitable[Response]:
     """`answer` makes a response of what the coordinator says, `refuse` of the error where there is no coordinator."""
@@ -29,7 +30,7 @@ def call_coordinator(
 
 
 async def _later(
-    future: "asyncio.Future[Any]", answer: Callable[[Any], Response], refuse: Callable[[ErrorCode], Response]
+    future: "asyncio.Future[Reply]", answer: Callable[[Reply], Response], refuse: Callable[[ErrorCode], Response]
 ) -> Response:
     try:
         return answer(await future)

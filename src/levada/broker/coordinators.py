@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from levada.broker.journal import Decode, Encode, PartitionJournal, read_journal
 from levada.broker.partition import Partition
@@ -33,13 +33,11 @@ LOAD_ERRORS = (KafkaError, OSError, RecordsError, CodecError)
 """What a disk or damaged bytes raise; anything else is a fault of ours."""
 
 M = TypeVar("M", bound=Machine)
-M_contra = TypeVar("M_contra", bound=Machine, contravariant=True)
+Reply = TypeVar("Reply")
 
 
-class Operation(Protocol[M_contra]):
-    """What a request asks of a machine; the token is answered now or later."""
-
-    def __call__(self, machine: M_contra, token: Token, now_ms: int) -> None: ...
+Operation: TypeAlias = Callable[[M, Token[Reply], int], None]
+"""What a request asks of a machine at a time; the token is answered now or later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +54,7 @@ class HostedShard(Generic[M]):
         shard: Shard[M],
         partition: Partition,
         now_ms: Callable[[], int],
-        deliver: "Callable[[Token, Any, HostedShard[M]], None]",
+        deliver: "Callable[[Token[Any], object, HostedShard[M]], None]",
         failure: LoadFailure | None,
     ) -> None:
         self.partition = partition
@@ -217,12 +215,13 @@ class Coordinator(Generic[M]):
     def machines(self) -> list[M]:
         return [shard.machine for shard in self._shards.values() if shard.is_serving]
 
-    def submit(self, identifier: str, operation: Operation[M]) -> "asyncio.Future[Any]":
+    def submit(self, identifier: str, operation: Operation[M, Reply]) -> "asyncio.Future[Reply]":
         """The reply, once it counts; KafkaError if this broker cannot answer for the group or transactional id."""
         shard = self._shard_of(identifier)
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        token = cast("Token[Reply]", future)
         now_ms = self.now_ms()
-        shard.run(lambda machine: operation(machine, future, now_ms))
+        shard.run(lambda machine: operation(machine, token, now_ms))
         return future
 
     def follow(self, partition_count: int, partitions: Mapping[int, Partition]) -> None:
@@ -272,9 +271,9 @@ class Coordinator(Generic[M]):
             raise CoordinatorLoadInProgress("The coordinator is loading and hence can't process requests.")
         return shard
 
-    def deliver(self, token: Token, reply: Any, _shard: HostedShard[M]) -> None:
+    def deliver(self, token: Token[Any], reply: object, _shard: HostedShard[M]) -> None:
         """A reply is due; a client that went away has cancelled its future."""
-        future = cast("asyncio.Future[Any]", token)
+        future = cast("asyncio.Future[object]", token)
         if future.done():
             return
         if isinstance(reply, Exception):

@@ -39,12 +39,12 @@ class VersionCodec:
 
     version: int
     has_tags: bool
-    decode: Callable[[memoryview, int, int], tuple[Any, int]]
-    encode: Callable[[Any, Callable[[Piece], None]], None]
+    decode: Callable[[memoryview, int, int], tuple[Message, int]]
+    encode: Callable[[object, Callable[[Piece], None]], None]
     header_end: bytes
     """What follows the correlation id in the response's header."""
-    handle: Callable[[Any, Request], Any]
-    fast_path: FastPath[Any] | None
+    handle: Callable[[Any, Request], object]
+    fast_path: FastPath[Any, Any, Any] | None
 
 
 class Dispatcher:
@@ -55,7 +55,7 @@ class Dispatcher:
         self._perf_ns = broker.clock.perf_ns
         self._large = LargeRequests(self._api_metrics, self._perf_ns)
         self._codecs: dict[tuple[int, int], VersionCodec] = {}
-        self._fast_paths: dict[bytes, FastPath[Any]] = {}
+        self._fast_paths: dict[bytes, FastPath[Any, Any, Any]] = {}
         """By the first four bytes of a frame: the API's key and its version."""
 
     def warm(self, api_keys: Iterable[ApiKey]) -> None:
@@ -131,7 +131,7 @@ class Dispatcher:
         )
         return codec
 
-    def _open_fast_path(self, api_key: int, version: int) -> FastPath[Any] | None:
+    def _open_fast_path(self, api_key: int, version: int) -> FastPath[Any, Any, Any] | None:
         kind = FAST_PATHS.get(api_key)
         if kind is None or version not in kind.versions:
             return None
@@ -144,7 +144,7 @@ class Dispatcher:
         codec: VersionCodec,
         header: RequestHeader,
         request: Request,
-        handled: Awaitable[Any],
+        handled: Awaitable[object],
         size: int,
         started_ns: int,
     ) -> Reply:
@@ -162,7 +162,7 @@ class Dispatcher:
         return reply
 
 
-def _reply(codec: VersionCodec, header: RequestHeader, response: Any) -> Reply:
+def _reply(codec: VersionCodec, header: RequestHeader, response: object) -> Reply:
     pieces: list[Piece] = [_response_header(header.correlation_id) + codec.header_end]
     codec.encode(response, pieces.append)
     return pieces

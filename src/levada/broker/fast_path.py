@@ -6,7 +6,7 @@ Equal bytes mean equal requests, so whatever the decoder and the handler would f
 """
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from typing import ClassVar, Final, Generic, TypeVar
 
 from levada.broker.broker import Broker
 from levada.broker.metrics import ApiMetrics, ApisCalled
@@ -18,7 +18,7 @@ from levada.model.topics import INTERNAL_TOPICS
 from levada.net.reply import Reply
 from levada.protocol.api import ApiKey, request_class
 from levada.protocol.codec import encode_bytes
-from levada.protocol.declare import NO_UUID
+from levada.protocol.declare import NO_UUID, Message
 from levada.protocol.headers import encode_request_header, encode_response_header, response_has_tags
 from levada.protocol.runtime import uvarint
 
@@ -40,10 +40,12 @@ _ANY_CORRELATION_ID: Final = 0
 _NAME: Final = "~"
 _ID: Final = bytes(range(0xE0, 0xF0))
 
-T = TypeVar("T")
+M = TypeVar("M", bound=Message)
+R = TypeVar("R")
+Known = TypeVar("Known")
 
 
-class FastPath(ABC, Generic[T]):
+class FastPath(ABC, Generic[M, R, Known]):
     """Those of one API in one version. What is known of them holds until the cluster's metadata changes."""
 
     api: ClassVar[ApiKey]
@@ -59,7 +61,7 @@ class FastPath(ABC, Generic[T]):
         """Of the API, once there was a request to learn from."""
         self._is_flexible = version >= request_class(self.api).flexible_since
         self._image = broker.image
-        self._known: dict[bytes, T] = {}
+        self._known: dict[bytes, Known] = {}
         self._known_bytes = 0
 
     @abstractmethod
@@ -70,16 +72,16 @@ class FastPath(ABC, Generic[T]):
         """
 
     @abstractmethod
-    def refuse(self, message: Any, request: Request, error: KafkaError) -> Any:
+    def refuse(self, message: M, request: Request, error: KafkaError) -> R:
         """The response to a request that `answer` has refused."""
 
     @abstractmethod
-    def learn(self, frame: memoryview, client_id: str | None, message: Any) -> None:
+    def learn(self, frame: memoryview, client_id: str | None, message: M) -> None:
         """Take note of a request that was decoded, so that the next of its kind need not be."""
 
     # How a request looks
 
-    def _template_of(self, sample: Any, mark: bytes, tail: bytes = b"") -> RequestTemplate:
+    def _template_of(self, sample: M, mark: bytes, tail: bytes = b"") -> RequestTemplate:
         """Taken from a request with the topic of `sample_topic`: the mark stands where the prefix ends."""
         encoded = self._encoded(sample, "")
         end = encoded.index(mark)
@@ -88,11 +90,11 @@ class FastPath(ABC, Generic[T]):
             return RequestTemplate(end, 0, False, self._is_flexible, tail)
         return RequestTemplate(topic_at, end - topic_at - encoded[topic_at], True, self._is_flexible, tail)
 
-    def _encoded(self, request: Any, client_id: str) -> bytes:
+    def _encoded(self, request: M, client_id: str) -> bytes:
         header = encode_request_header(self.api, self.version, _ANY_CORRELATION_ID, client_id)
         return header + encode_bytes(request, self.version)
 
-    def _encoded_response(self, response: Any) -> bytes:
+    def _encoded_response(self, response: R) -> bytes:
         """What follows the correlation id."""
         has_tags = response_has_tags(self.api, self.version)
         return encode_response_header(_ANY_CORRELATION_ID, has_tags=has_tags)[4:] + encode_bytes(response, self.version)
@@ -103,7 +105,7 @@ class FastPath(ABC, Generic[T]):
 
     # What is known
 
-    def _remember(self, key: bytes, known: T) -> None:
+    def _remember(self, key: bytes, known: Known) -> None:
         self._known_bytes += len(key) + ENTRY_BYTES
         while self._known and (len(self._known) >= MAX_KNOWN or self._known_bytes > MAX_KNOWN_BYTES):
             oldest = next(iter(self._known))

@@ -55,7 +55,7 @@ class KnownFetch:
     reply: ResponseTemplate
 
 
-class FetchFastPath(FastPath[KnownFetch]):
+class FetchFastPath(FastPath[FetchRequest, FetchResponse, KnownFetch]):
     """Does what the handler does where there are records to read, for readers with `read_uncommitted`."""
 
     api = ApiKey.FETCH

@@ -20,7 +20,7 @@ from levada.model.errors import ErrorCode
 from levada.net.reply import CloseConnection, Reply
 from levada.protocol.api import ApiKey, request_class, response_class
 from levada.protocol.codec import BAD_BYTES, Piece, reason_of, sliced_decoder_of, sliced_encoder_of
-from levada.protocol.declare import Struct
+from levada.protocol.declare import Message, Struct
 from levada.protocol.errors import TooManyElements
 from levada.protocol.headers import RequestHeader, encode_response_header, response_has_tags
 from levada.protocol.runtime import new_count
@@ -129,7 +129,7 @@ class LargeRequests:
         route: Route,
         header: RequestHeader,
         request: Request,
-        message: Any,
+        message: Message,
         elements: int,
         size: int,
         started_ns: int,
@@ -147,7 +147,7 @@ class LargeRequests:
             await _free(getattr(response, division.answered[0]))
         return reply
 
-    async def _handle(self, route: Route, message: Any, request: Request, elements: int) -> tuple[Any, bool]:
+    async def _handle(self, route: Route, message: Message, request: Request, elements: int) -> tuple[object, bool]:
         """The response, and whether it has errors."""
         divisions = DIVISIONS.get(route.api_key, ())
         division = next((each for each in divisions if getattr(message, each.asked[0])), None)
@@ -162,7 +162,7 @@ class LargeRequests:
             await asyncio.sleep(0)
         return await self._handle_parts(route, message, request, division, most)
 
-    async def _has_errors(self, route: Route, response: Any) -> bool:
+    async def _has_errors(self, route: Route, response: object) -> bool:
         metrics = self._apis[route.api_key]
         for counted in metrics.count_errors_in_slices(response):
             has_errors = counted > 0
@@ -170,8 +170,8 @@ class LargeRequests:
         return has_errors
 
     async def _handle_parts(
-        self, route: Route, message: Any, request: Request, division: Division, most: int
-    ) -> tuple[Any, bool]:
+        self, route: Route, message: Message, request: Request, division: Division, most: int
+    ) -> tuple[object, bool]:
         """The same; a part that is refused as a whole speaks for the request."""
         metrics = self._apis[route.api_key]
         first, has_failed = None, False
@@ -194,7 +194,7 @@ class LargeRequests:
         return first, has_failed
 
 
-async def _decode(route: Route, version: int, frame: Buffer, position: int) -> tuple[Any, int]:
+async def _decode(route: Route, version: int, frame: Buffer, position: int) -> tuple[Message, int]:
     """The message, and how many elements it has; CloseConnection if it cannot be read."""
     done = new_count()
     decoding = sliced_decoder_of(request_class(route.api_key), version)(frame, position, len(frame), done)
@@ -213,19 +213,19 @@ async def _decode(route: Route, version: int, frame: Buffer, position: int) -> t
         await asyncio.sleep(0)
 
 
-async def _free(items: list[Any] | None) -> None:
+async def _free(items: list[object] | None) -> None:
     """Bit by bit: to free all of it at once would be another long turn."""
     while items:
         del items[-FREED_AT_ONCE:]
         await asyncio.sleep(0)
 
 
-async def _handled(route: Route, message: Any, request: Request) -> Any:
+async def _handled(route: Route, message: Message, request: Request) -> object:
     handled = route.handle(message, request)
     return await handled if inspect.isawaitable(handled) else handled
 
 
-async def encode_in_slices(response: Any, version: int, header: RequestHeader) -> list[Piece]:
+async def encode_in_slices(response: object, version: int, header: RequestHeader) -> list[Piece]:
     api_key = ApiKey(header.api_key)
     pieces: list[Piece] = [encode_response_header(header.correlation_id, has_tags=response_has_tags(api_key, version))]
     joined: list[Piece] = []
@@ -264,7 +264,7 @@ def parts(items: Sequence[Any], path: Path, size: int, most: int = MAX_UNDIVIDED
         yield part
 
 
-def _text_in(item: Any) -> int:
+def _text_in(item: object) -> int:
     """How many characters there are in an element, beside those in the elements of its own."""
     if isinstance(item, str):
         return len(item)
@@ -304,7 +304,7 @@ def elements_in(item: Any, most: int = MAX_ELEMENTS) -> int:
     return count
 
 
-def join(answered: Any, more: Any, path: Path) -> None:
+def join(answered: object, more: object, path: Path) -> None:
     """Add the elements of another response; an item that was cut in two is one again."""
     items, others = getattr(answered, path[0]), getattr(more, path[0])
     if len(path) > 1 and items and others and _are_one(items[-1], others[0], path[1]):

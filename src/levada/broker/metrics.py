@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from operator import attrgetter
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from levada.broker.response_errors import error_codes, error_counter
 from levada.model.errors import ErrorCode
@@ -119,7 +119,7 @@ class ApiMetrics:
         self._request_meters: dict[int, Meter] = {}
         self._error_meters: dict[int, Meter] = {}
 
-    def record(self, version: int, size: int, duration_ns: int, response: Any) -> None:
+    def record(self, version: int, size: int, duration_ns: int, response: object) -> None:
         """A request that was answered at once; its response is None where the protocol sends nothing."""
         self._requests[version] += 1
         # As Histogram.record does, without the price of two calls.
@@ -134,7 +134,7 @@ class ApiMetrics:
         if response is not None and self._count_errors(response, self._errors):
             self._failed += 1
 
-    def record_waited(self, version: int, size: int, local_ns: int, remote_ns: int, response: Any) -> None:
+    def record_waited(self, version: int, size: int, local_ns: int, remote_ns: int, response: object) -> None:
         """A request whose answer had to wait for `remote_ns`."""
         self._requests[version] += 1
         self._sizes.record(size)
@@ -144,11 +144,11 @@ class ApiMetrics:
         if response is not None and self._count_errors(response, self._errors):
             self._failed += 1
 
-    def count_errors(self, response: Any) -> int:
+    def count_errors(self, response: object) -> int:
         """How many there are in a part of a response; `record_sliced` comes when all parts are there."""
         return self._count_errors(response, self._errors)
 
-    def count_errors_in_slices(self, response: Any) -> Iterator[int]:
+    def count_errors_in_slices(self, response: object) -> Iterator[int]:
         """How many there were so far, again and again while they are counted."""
         found = 0
         for looked_at, code in enumerate(self._error_codes(response), 1):

@@ -50,7 +50,7 @@ class KnownProduce:
     """Of what is needed to append to that segment."""
 
 
-class ProduceFastPath(FastPath[KnownProduce]):
+class ProduceFastPath(FastPath[ProduceRequest, ProduceResponse, KnownProduce]):
     """Does what the handler does for records that are taken, and makes nothing on the way that is not needed."""
 
     api = ApiKey.PRODUCE

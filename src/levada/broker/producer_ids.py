@@ -2,15 +2,15 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from levada.model.errors import CoordinatorLoadInProgress, CoordinatorNotAvailable, ErrorCode
+from levada.protocol.messages.allocate_producer_ids import AllocateProducerIdsResponse
 
 
 class ProducerIds:
     """A crash loses at most the rest of a block."""
 
-    def __init__(self, ask_for_block: Callable[[], Awaitable[Any]]) -> None:
+    def __init__(self, ask_for_block: Callable[[], Awaitable[AllocateProducerIdsResponse]]) -> None:
         self._ask_for_block = ask_for_block
         self._next = self._end = 0
         self._allocation_lock: asyncio.Lock | None = None

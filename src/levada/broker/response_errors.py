@@ -7,10 +7,10 @@ from typing import Any, TypeAlias
 from levada.protocol.declare import Struct
 from levada.protocol.schema import fields_of
 
-CountErrors: TypeAlias = Callable[[Any, "Counter[int]"], int]
+CountErrors: TypeAlias = Callable[[object, "Counter[int]"], int]
 """Adds the response's codes other than NONE to the counter, and tells how many there were."""
 
-ErrorCodes: TypeAlias = Callable[[Any], Iterator[int]]
+ErrorCodes: TypeAlias = Callable[[object], Iterator[int]]
 """The codes of a response one by one, NONE among them."""
 
 _COUNT = "if {0}:", "    errors[{0}] += 1", "    found += 1"

@@ -7,6 +7,7 @@ from typing import Any
 
 from levada.broker.broker import Broker
 from levada.protocol.api import ApiKey, request_class
+from levada.protocol.declare import Message
 
 
 @dataclass(slots=True)
@@ -37,8 +38,8 @@ class Route:
     versions: range
     advertised: range
     flexible_since: int
-    message: type[Any]
-    handle: Callable[[Any, Request], Any]
+    message: type[Message]
+    handle: Callable[[Any, Request], object]
     """Gives the response, an awaitable of it, or None where the protocol sends nothing."""
 
 

@@ -42,7 +42,7 @@ class TransactionCoordinator(Coordinator[TransactionMachine]):
         for task in [task for task, shard in self._sending.items() if shard.is_closed]:
             task.cancel()
 
-    def deliver(self, token: Token, reply: Any, shard: HostedShard[TransactionMachine]) -> None:
+    def deliver(self, token: Token[Any], reply: object, shard: HostedShard[TransactionMachine]) -> None:
         if token is not MARKERS:
             super().deliver(token, reply, shard)
         elif isinstance(reply, MarkerWork):

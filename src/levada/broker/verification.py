@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from struct import Struct
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from levada.broker.broker import Broker
 from levada.broker.partition import Partition
@@ -97,7 +97,7 @@ def check_guard(guards: Guards, partition: Partition) -> None:
 
 def ask_coordinator(
     unverified: Unverified, transactional_id: str, version: int, broker: Broker
-) -> "asyncio.Future[Any]":
+) -> "asyncio.Future[ErrorCode | Codes]":
     """A future of a code for all, or of a code for each partition; KafkaError if this broker does not coordinate it."""
     producer = transactional_id, unverified.producer_id, unverified.producer_epoch
     if version >= PRODUCE_ADDS_SINCE:

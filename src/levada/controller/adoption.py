@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from levada.controller.decision import Context, ControllerDecision
 from levada.controller.topics import new_partition
 from levada.metadata.image import Image
-from levada.metadata.records import FeatureLevelRecord, ProducerIdsRecord, TopicRecord
+from levada.metadata.records import FeatureLevelRecord, MetadataRecord, ProducerIdsRecord, TopicRecord
+from levada.protocol.declare import AnsweredBy
 
 METADATA_VERSION = "metadata.version"
 METADATA_LEVEL = 30
@@ -22,7 +23,7 @@ class FoundTopic:
 
 
 @dataclass(frozen=True, slots=True)
-class AdoptRequest:
+class AdoptRequest(AnsweredBy[bool]):
     """What a node found on its disk when it was the first of its cluster."""
 
     broker_id: int
@@ -30,17 +31,17 @@ class AdoptRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class SkipProducerIdsRequest:
+class SkipProducerIdsRequest(AnsweredBy[bool]):
     """The first producer id that no adopted log has seen."""
 
     next_producer_id: int
 
 
-def adopt(image: Image, request: AdoptRequest, context: Context) -> ControllerDecision:
+def adopt(image: Image, request: AdoptRequest, context: Context) -> ControllerDecision[bool]:
     """Only a cluster that knows nothing yet takes anything over."""
     if image.offset >= 0:
         return ControllerDecision(reply=False)
-    records: list[object] = [FeatureLevelRecord(name=METADATA_VERSION, feature_level=METADATA_LEVEL)]
+    records: list[MetadataRecord] = [FeatureLevelRecord(name=METADATA_VERSION, feature_level=METADATA_LEVEL)]
     for topic in request.topics:
         records.append(TopicRecord(name=topic.name, topic_id=topic.topic_id))
         records += [
@@ -49,7 +50,7 @@ def adopt(image: Image, request: AdoptRequest, context: Context) -> ControllerDe
     return ControllerDecision(reply=True, records=records)
 
 
-def skip_producer_ids(image: Image, request: SkipProducerIdsRequest, context: Context) -> ControllerDecision:
+def skip_producer_ids(image: Image, request: SkipProducerIdsRequest, context: Context) -> ControllerDecision[bool]:
     """An id that is given twice would make a new producer's records look like repetitions."""
     if request.next_producer_id <= image.next_producer_id:
         return ControllerDecision(reply=False)

@@ -38,9 +38,11 @@ PREFERRED, UNCLEAN = 0, 1
 NOT_NEEDED = "Leader election not needed for topic partition."
 
 
-def register(image: Image, request: BrokerRegistrationRequest, context: Context) -> ControllerDecision:
-    """Whoever registers again has died in between, though nobody may have noticed."""
-    # The epoch is the offset of the record itself: no two registrations share one, whoever the controller is.
+def register(
+    image: Image, request: BrokerRegistrationRequest, context: Context
+) -> ControllerDecision[BrokerRegistrationResponse]:
+    """A broker that registers again has died in between, even if the controller has not noticed."""
+    # The epoch is the offset of the record itself: no two registrations share one, even under different controllers.
     epoch = image.offset + 1
     record = RegisterBrokerRecord(
         broker_id=request.broker_id,
@@ -80,7 +82,9 @@ def _new_features(image: Image, request: BrokerRegistrationRequest) -> list[Feat
     return levels
 
 
-def heartbeat(image: Image, request: BrokerHeartbeatRequest, context: Context) -> ControllerDecision:
+def heartbeat(
+    image: Image, request: BrokerHeartbeatRequest, context: Context
+) -> ControllerDecision[BrokerHeartbeatResponse]:
     broker = image.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
         return ControllerDecision(
@@ -102,7 +106,9 @@ def heartbeat(image: Image, request: BrokerHeartbeatRequest, context: Context) -
     return ControllerDecision(reply, [unfence, *with_broker(image, broker.broker_id)])
 
 
-def unregister(image: Image, request: UnregisterBrokerRequest, context: Context) -> ControllerDecision:
+def unregister(
+    image: Image, request: UnregisterBrokerRequest, context: Context
+) -> ControllerDecision[UnregisterBrokerResponse]:
     broker = image.brokers.get(request.broker_id)
     if broker is None:
         return _not_unregistered(
@@ -116,11 +122,13 @@ def unregister(image: Image, request: UnregisterBrokerRequest, context: Context)
     )
 
 
-def _not_unregistered(code: ErrorCode, text: str) -> ControllerDecision:
+def _not_unregistered(code: ErrorCode, text: str) -> ControllerDecision[UnregisterBrokerResponse]:
     return ControllerDecision(UnregisterBrokerResponse(error_code=code, error_message=text))
 
 
-def allocate_producer_ids(image: Image, request: AllocateProducerIdsRequest, context: Context) -> ControllerDecision:
+def allocate_producer_ids(
+    image: Image, request: AllocateProducerIdsRequest, context: Context
+) -> ControllerDecision[AllocateProducerIdsResponse]:
     broker = image.brokers.get(request.broker_id)
     if not _is_current(broker, request.broker_epoch):
         code = ErrorCode.STALE_BROKER_EPOCH
@@ -137,7 +145,9 @@ def _is_current(broker: BrokerState | None, epoch: int) -> bool:
     return broker is not None and broker.epoch == epoch
 
 
-def elect_leaders(image: Image, request: ElectLeadersRequest, context: Context) -> ControllerDecision:
+def elect_leaders(
+    image: Image, request: ElectLeadersRequest, context: Context
+) -> ControllerDecision[ElectLeadersResponse]:
     if request.election_type not in (PREFERRED, UNCLEAN):
         return ControllerDecision(_no_such_election(request))
     wants_all = request.topic_partitions is None

@@ -260,7 +260,7 @@ def _refuse(text: str, names: list[str]) -> None:
 
 
 def _parsed(kind: Kind, configs: Mapping[str, str], error_class: type[KafkaError]) -> dict[str, Any]:
-    """The values of known keys; a broker's unknown ones are kept for whoever knows them, as Kafka does."""
+    """The values of known keys; a broker's unknown ones are kept for plugins that know them, as Kafka does."""
     keys = _KEYS[kind]
     try:
         return {name: keys[name].parse(text) for name, text in sorted(configs.items()) if name in keys}

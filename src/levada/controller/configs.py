@@ -1,8 +1,8 @@
 """Configurations that are changed, of topics, groups and brokers."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypedDict, TypeVar
 
 from levada.controller.config_changes import NOTHING, Kind, full_changes, incremental_changes
 from levada.controller.decision import Context, ControllerDecision
@@ -27,7 +27,26 @@ from levada.protocol.messages.incremental_alter_configs import (
 )
 
 
-def alter(image: Image, request: AlterConfigsRequest, context: Context) -> ControllerDecision:
+class _Resource(Protocol):
+    """What a configuration is of, as either request names it."""
+
+    resource_type: int
+    resource_name: str
+
+
+class _Result(TypedDict):
+    """What either response says of a resource."""
+
+    error_code: int
+    error_message: str | None
+    resource_type: int
+    resource_name: str
+
+
+R = TypeVar("R", bound=_Resource)
+
+
+def alter(image: Image, request: AlterConfigsRequest, context: Context) -> ControllerDecision[AlterConfigsResponse]:
     """The older way: what is given takes the place of all that was set."""
 
     def changes(current: Mapping[str, str], resource: AlterConfigsResource) -> dict[str, str | None]:
@@ -43,7 +62,9 @@ def alter(image: Image, request: AlterConfigsRequest, context: Context) -> Contr
     return ControllerDecision(reply, [] if request.validate_only else records)
 
 
-def alter_incrementally(image: Image, request: IncrementalAlterConfigsRequest, context: Context) -> ControllerDecision:
+def alter_incrementally(
+    image: Image, request: IncrementalAlterConfigsRequest, context: Context
+) -> ControllerDecision[IncrementalAlterConfigsResponse]:
     def changes(current: Mapping[str, str], resource: IncrementalResource) -> dict[str, str | None]:
         operations = [(config.name, config.config_operation, config.value) for config in resource.configs]
         kind = _kind(resource)
@@ -58,14 +79,15 @@ def alter_incrementally(image: Image, request: IncrementalAlterConfigsRequest, c
 
 def _alter(
     image: Image,
-    resources: list[Any],
+    resources: Sequence[R],
     node_id: int,
-    changes: Callable[[Mapping[str, str], Any], dict[str, str | None]],
-) -> tuple[list[dict[str, Any]], list[ConfigRecord]]:
+    changes: Callable[[Mapping[str, str], R], dict[str, str | None]],
+) -> tuple[list[_Result], list[ConfigRecord]]:
     named = Counter((resource.resource_type, resource.resource_name) for resource in resources)
-    results, records = [], []
+    results: list[_Result] = []
+    records: list[ConfigRecord] = []
     for resource in resources:
-        result = {
+        result: _Result = {
             "error_code": 0,
             "error_message": None,
             "resource_type": resource.resource_type,
@@ -90,7 +112,7 @@ def _alter(
     return results, records
 
 
-def _check_resource(image: Image, resource: Any, node_id: int) -> None:
+def _check_resource(image: Image, resource: _Resource, node_id: int) -> None:
     kind, name = resource.resource_type, resource.resource_name
     if kind == TOPIC:
         if not name:
@@ -114,7 +136,7 @@ def _check_resource(image: Image, resource: Any, node_id: int) -> None:
         raise InvalidRequest(f"Unexpected broker id, expected {node_id}, but received {name}")
 
 
-def _kind(resource: Any) -> Kind:
+def _kind(resource: _Resource) -> Kind:
     if resource.resource_type == TOPIC:
         return Kind.TOPIC
     if resource.resource_type == GROUP:
@@ -122,7 +144,7 @@ def _kind(resource: Any) -> Kind:
     return Kind.BROKER if resource.resource_name else Kind.CLUSTER
 
 
-def _other_level(image: Image, resource: Any, node_id: int) -> Mapping[str, str]:
+def _other_level(image: Image, resource: _Resource, node_id: int) -> Mapping[str, str]:
     """Beside a broker's own settings the default of all brokers; beside that, the settings of this one."""
     if resource.resource_type != BROKER:
         return NOTHING

@@ -1,12 +1,13 @@
 """Every request that changes the cluster, and the function that decides it."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from levada.controller import brokers, configs, reassignments, replica_directories, topics
 from levada.controller.adoption import AdoptRequest, SkipProducerIdsRequest, adopt, skip_producer_ids
 from levada.controller.decision import Context, ControllerDecision
 from levada.metadata.image import Image
+from levada.protocol.declare import AnsweredBy
 from levada.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from levada.protocol.messages.alter_configs import AlterConfigsRequest
 from levada.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
@@ -20,7 +21,9 @@ from levada.protocol.messages.elect_leaders import ElectLeadersRequest
 from levada.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from levada.protocol.messages.unregister_broker import UnregisterBrokerRequest
 
-DECIDE: dict[type[Any], Callable[[Image, Any, Context], ControllerDecision]] = {
+Reply = TypeVar("Reply")
+
+DECIDE: dict[type[AnsweredBy[object]], Callable[[Image, Any, Context], ControllerDecision[Any]]] = {
     CreateTopicsRequest: topics.create,
     DeleteTopicsRequest: topics.delete,
     CreatePartitionsRequest: topics.add_partitions,
@@ -38,6 +41,6 @@ DECIDE: dict[type[Any], Callable[[Image, Any, Context], ControllerDecision]] = {
 }
 
 
-def decide(image: Image, request: Any, context: Context) -> ControllerDecision:
+def decide(image: Image, request: AnsweredBy[Reply], context: Context) -> ControllerDecision[Reply]:
     """What a request does to a cluster in this state."""
     return DECIDE[type(request)](image, request, context)

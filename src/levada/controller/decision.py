@@ -1,8 +1,12 @@
 """What deciding takes and gives."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Generic, TypeVar
+
+from levada.metadata.records import MetadataRecord
+
+Reply_co = TypeVar("Reply_co", covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +35,8 @@ class Context:
 
 
 @dataclass(frozen=True, slots=True)
-class ControllerDecision:
+class ControllerDecision(Generic[Reply_co]):
     """Records that make it so, and the reply that may leave once they count."""
 
-    reply: Any
-    records: list[Any] = field(default_factory=list)
+    reply: Reply_co
+    records: Sequence[MetadataRecord] = field(default_factory=list)

@@ -27,7 +27,7 @@ def without_directories(
 
 
 def with_broker(image: Image, broker_id: int) -> Iterator[PartitionChangeRecord]:
-    """A broker is back: it leads what nobody leads and what it has every committed record of."""
+    """A broker is back: it leads partitions that have no leader and of which it has every committed record."""
     broker = image.brokers[broker_id]
     for topic, partition in _partitions(image):
         is_online = broker.has_online(partition.directory_of(broker_id))
@@ -38,7 +38,7 @@ def with_broker(image: Image, broker_id: int) -> Iterator[PartitionChangeRecord]
 def moved(
     image: Image, topic: TopicState, partition: PartitionState, broker_id: int, directory_id: bytes
 ) -> PartitionChangeRecord | None:
-    """A broker has a replica in this directory; what nobody could lead before may have a leader by that."""
+    """A broker has a replica in this directory; a partition without a leader may have one by that."""
     known = dict(zip(partition.replicas, partition.directories))
     directories = [directory_id if one == broker_id else known.get(one, UNASSIGNED) for one in partition.replicas]
     if tuple(directories) == partition.directories:

@@ -23,8 +23,10 @@ from levada.protocol.messages.alter_partition_reassignments import (
 )
 
 
-def alter(image: Image, request: AlterPartitionReassignmentsRequest, context: Context) -> ControllerDecision:
-    """What only takes replicas away, or changes their order, is complete at once; a copy is made by nobody yet."""
+def alter(
+    image: Image, request: AlterPartitionReassignmentsRequest, context: Context
+) -> ControllerDecision[AlterPartitionReassignmentsResponse]:
+    """What only takes replicas away, or changes their order, is complete at once; no broker makes a copy yet."""
     if not request.topics:
         return ControllerDecision(AlterPartitionReassignmentsResponse(error_message="", responses=[]))
     may_resize = request.allow_replication_factor_change

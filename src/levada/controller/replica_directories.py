@@ -14,7 +14,9 @@ from levada.protocol.messages.assign_replicas_to_dirs import (
 )
 
 
-def assign(image: Image, request: AssignReplicasToDirsRequest, context: Context) -> ControllerDecision:
+def assign(
+    image: Image, request: AssignReplicasToDirsRequest, context: Context
+) -> ControllerDecision[AssignReplicasToDirsResponse]:
     broker = image.brokers.get(request.broker_id)
     if broker is None or broker.epoch != request.broker_epoch:
         return ControllerDecision(AssignReplicasToDirsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH, directories=[]))

@@ -51,7 +51,7 @@ MAX_NEW_PARTITIONS = 10_000
 """Of one request: what is decided at once is written at once."""
 
 
-def create(image: Image, request: CreateTopicsRequest, context: Context) -> ControllerDecision:
+def create(image: Image, request: CreateTopicsRequest, context: Context) -> ControllerDecision[CreateTopicsResponse]:
     named = Counter(topic.name for topic in request.topics)
     too_many = _wanted_partitions(request, context) > MAX_NEW_PARTITIONS
     taken = _taken_names(image, request)
@@ -217,7 +217,7 @@ def _refused_topic(name: str, error: KafkaError) -> CreatableTopicResult:
     return CreatableTopicResult(name=name, error_code=error.code, error_message=str(error), configs=[])
 
 
-def delete(image: Image, request: DeleteTopicsRequest, context: Context) -> ControllerDecision:
+def delete(image: Image, request: DeleteTopicsRequest, context: Context) -> ControllerDecision[DeleteTopicsResponse]:
     wanted = request.topics or [DeleteTopicState(name=name, topic_id=NO_UUID) for name in request.topic_names]
     counted = Counter((one.name, one.topic_id) for one in wanted)
     ids = {topic_id for name, topic_id in counted if name is None}
@@ -262,7 +262,9 @@ def _topic_to_delete(image: Image, name: str | None, topic_id: bytes, count: int
     return topic
 
 
-def add_partitions(image: Image, request: CreatePartitionsRequest, context: Context) -> ControllerDecision:
+def add_partitions(
+    image: Image, request: CreatePartitionsRequest, context: Context
+) -> ControllerDecision[CreatePartitionsResponse]:
     named = Counter(topic.name for topic in request.topics)
     results, records = [], []
     for topic in request.topics:

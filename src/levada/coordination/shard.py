@@ -12,11 +12,18 @@ from levada.coordination.decision import Record
 from levada.coordination.journal import Journal
 from levada.model.errors import KafkaError, NotCoordinator
 
-Token: TypeAlias = object
-"""Stands for a request that waits for its reply; the caller chooses it and gets it back with the reply."""
+Reply = TypeVar("Reply")
+Reply_contra = TypeVar("Reply_contra", contravariant=True)
 
-Reply: TypeAlias = Any
-"""A response, or the KafkaError that stands for there being none."""
+
+class Token(Generic[Reply_contra]):
+    """Stands for a request that waits for a reply of this type; the caller chooses it and gets it back with that."""
+
+    __slots__ = ()
+
+
+Answered: TypeAlias = tuple[Token[Any], object]
+"""A request and its reply, or the KafkaError that stands for there being none."""
 
 
 class Outbox:
@@ -26,7 +33,7 @@ class Outbox:
 
     def __init__(self) -> None:
         self.records: list[Record] = []
-        self.replies: list[tuple[Token, Reply]] = []
+        self.replies: list[Answered] = []
         self.then: list[Callable[[int], None]] = []
         """Called with the time when the records are applied: what only memory has to do about them."""
         self.undo: list[Callable[[int], None]] = []
@@ -35,7 +42,7 @@ class Outbox:
     def write(self, records: Sequence[Record]) -> None:
         self.records += records
 
-    def answer(self, token: Token, reply: Reply) -> None:
+    def answer(self, token: Token[Reply], reply: Reply) -> None:
         self.replies.append((token, reply))
 
     def clear(self) -> None:
@@ -74,8 +81,8 @@ class Shard(Generic[M]):
         self.machine = machine
         self._journal = journal
         self._written = 0
-        self._waiting: deque[tuple[int, Token, Reply]] = deque()
-        self._output: list[tuple[Token, Reply]] = []
+        self._waiting: deque[tuple[int, Token[Any], object]] = deque()
+        self._output: list[Answered] = []
 
     def load(self, record: Record) -> None:
         """Replay one record of the journal."""
@@ -108,7 +115,7 @@ class Shard(Generic[M]):
             _, token, reply = self._waiting.popleft()
             self._output.append((token, reply))
 
-    def take_output(self) -> list[tuple[Token, Reply]]:
+    def take_output(self) -> list[Answered]:
         output, self._output = self._output, []
         return output
 

@@ -1,9 +1,18 @@
 """Deadlines by key, cheap to move back, as every heartbeat does."""
 
 from heapq import heappop, heappush
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 Key = TypeVar("Key")
+Key_contra = TypeVar("Key_contra", contravariant=True)
+
+
+class Deadlines(Protocol[Key_contra]):
+    """What a part of a coordinator needs of the timers of all its parts: to set and cancel its own."""
+
+    def set(self, key: Key_contra, deadline_ms: int) -> None: ...
+
+    def cancel(self, key: Key_contra) -> None: ...
 
 
 class Timers(Generic[Key]):

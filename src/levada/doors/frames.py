@@ -3,12 +3,11 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from struct import Struct
-from typing import Any
 
 from levada.metadata.delta import apply
 from levada.metadata.door import DoorError, MetadataBatch
 from levada.metadata.image import Image
-from levada.metadata.records import decode_record, encode_record
+from levada.metadata.records import MetadataRecord, decode_record, encode_record
 from levada.protocol.errors import CodecError
 from levada.records.checksum import crc32c
 
@@ -123,12 +122,12 @@ def decode_snapshot(data: bytes) -> tuple[Image, int, int] | None:
     return apply(Image(), records, offset), epoch, position
 
 
-def _encode_records(records: Sequence[Any]) -> bytes:
+def _encode_records(records: Sequence[MetadataRecord]) -> bytes:
     encoded = [encode_record(record) for record in records]
     return b"".join([part for one in encoded for part in (_SIZE.pack(len(one)), one)])
 
 
-def _decode_records(payload: bytes, position: int, count: int) -> Iterable[Any]:
+def _decode_records(payload: bytes, position: int, count: int) -> Iterable[MetadataRecord]:
     records = []
     try:
         for _ in range(count):

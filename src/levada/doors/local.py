@@ -1,11 +1,13 @@
 """The coordinator in a directory: for one broker, or for all the brokers of one machine.
 
-Nobody holds a lock to write. Who wants to write claims an epoch by creating `epoch-N`, which only one can; then notes
-how far its predecessor's log file goes, and begins a file of its own that says so. The predecessor looks for a newer
-epoch after each write: if it finds one, it does not know whether the write came before the note, and so says nothing.
+There is no lock to hold while writing. A node that wants to write claims an epoch by creating `epoch-N`, which only one
+can; then notes how far its predecessor's log file goes, and begins a file of its own that says so. The predecessor
+looks for a newer epoch after each write: if it finds one, it does not know whether the write came before the note, and
+so says nothing.
 
 A batch is written when the one before it is on the device, so only the last of a file can be torn or lost by a power
-cut. Whoever claims the next epoch writes that one again, in the first frame of its own file, and counts on none of it.
+cut. The node that claims the next epoch writes that one again, in the first frame of its own file, and counts on none
+of it.
 """
 
 import asyncio
@@ -13,7 +15,6 @@ import json
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from levada.doors.files import CoordinatorFiles
 from levada.doors.frames import (
@@ -31,6 +32,7 @@ from levada.doors.frames import (
 )
 from levada.metadata.door import AlreadyRegistered, Changes, Deposed, DoorError, MetadataBatch, Token
 from levada.metadata.image import Image
+from levada.metadata.records import MetadataRecord
 from levada.world.disk import DirectoryLock, File
 from levada.world.world import World
 
@@ -221,7 +223,7 @@ class LocalDoor:
 
     # Writing
 
-    async def append(self, token: Token, expected_offset: int, records: Sequence[Any]) -> None:
+    async def append(self, token: Token, expected_offset: int, records: Sequence[MetadataRecord]) -> None:
         file = self._own_log
         if file is None:
             raise Deposed("this node has no log of its own")
@@ -240,7 +242,7 @@ class LocalDoor:
         try:
             await self._async_disk.sync(file)
         except OSError as error:
-            # What a failed sync left is anybody's guess; a new epoch reads what is there and writes it again.
+            # What a failed sync left is not known; a new epoch reads what is there and writes it again.
             self._let_go_of_log()
             raise Deposed(f"cannot sync {file.path}: {error}") from error
         try:
@@ -352,7 +354,7 @@ class LocalDoor:
             return False
         chain = self._chain(newest)
         if not chain:
-            # Whoever claimed it has not said yet which of the older files count.
+            # The node that claimed it has not said yet which of the older files count.
             return False
         if self._files.newest(EPOCH) > newest:
             # Only a file that was there before a newer epoch began is sure to be built upon by it.
@@ -361,7 +363,7 @@ class LocalDoor:
         return True
 
     async def _read_synced(self, place: LogPosition) -> bytes:
-        """The rest of a file, once it is on the device: whoever acts on what a power cut then takes would be alone."""
+        """The rest of a file, once it is on the device: a node must not act on what a power cut may take."""
         data = self._files.read(log_name(place.epoch), place.position)
         if place.epoch == self._own_epoch:
             return data[: max(self._own_end - place.position, 0)]

@@ -2,11 +2,10 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID
 
 from levada.coordination.shard import Outbox, Token
-from levada.coordination.timers import Timers
+from levada.coordination.timers import Deadlines
 from levada.groups.counts import GroupCounts
 from levada.groups.group import ClassicGroupState, Group
 from levada.groups.group_records import group_from, metadata_record
@@ -19,7 +18,7 @@ from levada.protocol.messages.heartbeat import HeartbeatRequest
 from levada.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from levada.protocol.messages.leave_group import MemberIdentity
 from levada.protocol.messages.offset_commit import OffsetCommitRequest
-from levada.protocol.messages.sync_group import SyncGroupRequest
+from levada.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 MAX_PREFIX_LENGTH = 1_000
 """Of a member's id. It begins with what the client calls itself, and must fit a string of 32,767 bytes in the end."""
@@ -61,7 +60,7 @@ class ClassicGroups:
         self,
         settings: GroupSettings,
         random_bytes: Callable[[int], bytes],
-        timers: Timers[Any],
+        timers: Deadlines[ClassicTimer],
         outbox: Outbox,
         counts: GroupCounts,
     ) -> None:
@@ -111,13 +110,15 @@ class ClassicGroups:
         for group in self._groups.values():
             self._rebalance.dismiss(group, ErrorCode.NOT_COORDINATOR)
 
-    def join(self, token: Token, request: JoinGroupRequest, joiner: JoiningClient, now_ms: int) -> None:
+    def join(
+        self, token: Token[JoinGroupResponse], request: JoinGroupRequest, joiner: JoiningClient, now_ms: int
+    ) -> None:
         """JoinGroup; the reply may have to wait until all members have joined."""
         reply = self._join(token, request, joiner, now_ms)
         if reply is not None:
             self._outbox.answer(token, reply)
 
-    def sync(self, token: Token, request: SyncGroupRequest, now_ms: int) -> None:
+    def sync(self, token: Token[SyncGroupResponse], request: SyncGroupRequest, now_ms: int) -> None:
         """SyncGroup; the reply may have to wait for the leader's assignment."""
         group = self._groups.get(request.group_id)
         refusal = _check_sync(group, request)
@@ -195,7 +196,7 @@ class ClassicGroups:
             self._rebalance.expire_session(group, group.members[timer.member_id], now_ms)
 
     def _join(
-        self, token: Token, request: JoinGroupRequest, joiner: JoiningClient, now_ms: int
+        self, token: Token[JoinGroupResponse], request: JoinGroupRequest, joiner: JoiningClient, now_ms: int
     ) -> JoinGroupResponse | None:
         """The reply, if it can be given at once."""
         settings = self._settings
@@ -221,7 +222,12 @@ class ClassicGroups:
         return self._join_dynamic(token, group, request, joiner, now_ms)
 
     def _join_dynamic(
-        self, token: Token, group: Group, request: JoinGroupRequest, joiner: JoiningClient, now_ms: int
+        self,
+        token: Token[JoinGroupResponse],
+        group: Group,
+        request: JoinGroupRequest,
+        joiner: JoiningClient,
+        now_ms: int,
     ) -> JoinGroupResponse | None:
         member_id = self._new_member_id(joiner.client_id)
         if not joiner.needs_member_id_first:
@@ -233,7 +239,12 @@ class ClassicGroups:
         return refused_join(member_id, ErrorCode.MEMBER_ID_REQUIRED)
 
     def _join_static(
-        self, token: Token, group: Group, request: JoinGroupRequest, joiner: JoiningClient, now_ms: int
+        self,
+        token: Token[JoinGroupResponse],
+        group: Group,
+        request: JoinGroupRequest,
+        joiner: JoiningClient,
+        now_ms: int,
     ) -> JoinGroupResponse | None:
         assert request.group_instance_id is not None
         member_id = self._new_member_id(request.group_instance_id)
@@ -262,7 +273,12 @@ class ClassicGroups:
         return reply
 
     def _join_known(
-        self, token: Token, group: Group, request: JoinGroupRequest, joiner: JoiningClient, now_ms: int
+        self,
+        token: Token[JoinGroupResponse],
+        group: Group,
+        request: JoinGroupRequest,
+        joiner: JoiningClient,
+        now_ms: int,
     ) -> JoinGroupResponse | None:
         if request.member_id in group.pending and request.group_instance_id is None:
             member = _new_member(request.member_id, request, joiner)

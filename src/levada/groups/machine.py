@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
-from typing import Any
+from typing import TypeAlias, TypeVar
 
 from levada.coordination.decision import Decision, EndOfTransaction, Record
 from levada.coordination.shard import Outbox, Token
@@ -22,15 +22,22 @@ from levada.groups.settings import GroupSettings
 from levada.groups.upkeep import Chores, GroupCleanup, GroupRules, TopicDeletion
 from levada.metadata.image import Image
 from levada.model.errors import ErrorCode
-from levada.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from levada.protocol.messages import consumer_group_describe
+from levada.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+)
+from levada.protocol.messages.describe_groups import DescribedGroup
 from levada.protocol.messages.heartbeat import HeartbeatRequest
-from levada.protocol.messages.join_group import JoinGroupRequest
+from levada.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from levada.protocol.messages.leave_group import MemberIdentity
 from levada.protocol.messages.list_groups import ListedGroup
 from levada.protocol.messages.offset_commit import OffsetCommitRequest
 from levada.protocol.messages.offset_fetch import OffsetFetchRequestGroup
-from levada.protocol.messages.sync_group import SyncGroupRequest
+from levada.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from levada.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
+
+Reply = TypeVar("Reply")
 
 CHORE_INTERVAL_MS = 1
 
@@ -40,6 +47,9 @@ class GroupUpkeep(Enum):
 
     CLEANUP = "offsets and groups that are not needed any more"
     CHORES = "what is to be written bit by bit"
+
+
+GroupTimer: TypeAlias = ClassicTimer | ConsumerTimer | GroupUpkeep
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +79,7 @@ class GroupMachine:
         self._counts = counts
         self._cluster = cluster
         self.outbox = Outbox()
-        self._timers: Timers[Any] = Timers()
+        self._timers: Timers[GroupTimer] = Timers()
         self.classic = ClassicGroups(settings, random_bytes, self._timers, self.outbox, counts)
         self.consumer = ConsumerGroups(
             settings.consumer, self._timers, random_bytes, cluster.image, cluster.group_config, self.classic.find
@@ -118,7 +128,9 @@ class GroupMachine:
             self._timers.set(timer, now_ms + self._settings.offsets_check_interval_ms)
         return True
 
-    def join(self, token: Token, request: JoinGroupRequest, joiner: JoiningClient, now_ms: int) -> None:
+    def join(
+        self, token: Token[JoinGroupResponse], request: JoinGroupRequest, joiner: JoiningClient, now_ms: int
+    ) -> None:
         group = self.consumer.groups.get(request.group_id)
         if group is not None and group.members:
             client = Client(joiner.client_id, joiner.client_host, joiner.version)
@@ -130,18 +142,20 @@ class GroupMachine:
             self.outbox.undo.append(lambda _: self.classic.abandon(request.group_id))
         self.classic.join(token, request, joiner, now_ms)
 
-    def sync(self, token: Token, request: SyncGroupRequest, now_ms: int) -> None:
+    def sync(self, token: Token[SyncGroupResponse], request: SyncGroupRequest, now_ms: int) -> None:
         if request.group_id in self.consumer.groups:
             self.outbox.answer(token, self.consumer.sync(request, now_ms))
         else:
             self.classic.sync(token, request, now_ms)
 
-    def heartbeat(self, token: Token, request: HeartbeatRequest, now_ms: int) -> None:
+    def heartbeat(self, token: Token[ErrorCode], request: HeartbeatRequest, now_ms: int) -> None:
         is_of_consumers = request.group_id in self.consumer.groups
         beat = self.consumer.heartbeat_of_classic if is_of_consumers else self.classic.heartbeat
         self.outbox.answer(token, beat(request, now_ms))
 
-    def leave(self, token: Token, group_id: str, leaving: Sequence[MemberIdentity], now_ms: int) -> None:
+    def leave(
+        self, token: Token[list[ErrorCode]], group_id: str, leaving: Sequence[MemberIdentity], now_ms: int
+    ) -> None:
         """One code for each member, in their order."""
         if group_id in self.consumer.groups:
             self._decided(token, self.consumer.leave(group_id, leaving, now_ms))
@@ -149,7 +163,12 @@ class GroupMachine:
             self.outbox.answer(token, self.classic.leave(group_id, leaving, now_ms))
 
     def commit(
-        self, token: Token, request: OffsetCommitRequest, version: int, records: Sequence[Record], now_ms: int
+        self,
+        token: Token[list[ErrorCode]],
+        request: OffsetCommitRequest,
+        version: int,
+        records: Sequence[Record],
+        now_ms: int,
     ) -> None:
         """Keep offsets that the caller has looked up and made records of; one code for each, in their order.
 
@@ -162,7 +181,12 @@ class GroupMachine:
         self._commit(token, records)
 
     def commit_in_transaction(
-        self, token: Token, request: TxnOffsetCommitRequest, version: int, records: Sequence[Record], now_ms: int
+        self,
+        token: Token[list[ErrorCode]],
+        request: TxnOffsetCommitRequest,
+        version: int,
+        records: Sequence[Record],
+        now_ms: int,
     ) -> None:
         """Keep offsets that count when their producer's transaction is committed; the records name the producer."""
         member = OffsetCommitRequest(
@@ -174,12 +198,13 @@ class GroupMachine:
         )
         refusal = self._check_commit(member, records, version, now_ms, is_transactional=True)
         if refusal:
-            refusal = ErrorCode.ILLEGAL_GENERATION if refusal == ErrorCode.GROUP_ID_NOT_FOUND else refusal
+            if refusal == ErrorCode.GROUP_ID_NOT_FOUND:
+                refusal = ErrorCode.ILLEGAL_GENERATION
             self.outbox.answer(token, [refusal] * len(records))
             return
         self._commit(token, records)
 
-    def _commit(self, token: Token, records: Sequence[Record]) -> None:
+    def _commit(self, token: Token[list[ErrorCode]], records: Sequence[Record]) -> None:
         topics = self._topics()
         codes = [self._refusal_of(one, topics) for one in records]
         kept = [one for one, code in zip(records, codes) if not code]
@@ -196,7 +221,9 @@ class GroupMachine:
         is_there = is_id_of(value.topic_id, topics.get(commit.key.topic))
         return ErrorCode.NONE if is_there else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
-    def committed(self, token: Token, request: OffsetFetchRequestGroup, *, require_stable: bool = False) -> None:
+    def committed(
+        self, token: Token[ErrorCode | Committed], request: OffsetFetchRequestGroup, *, require_stable: bool = False
+    ) -> None:
         """The offsets of a group, none for one that is not known; or why they are not told."""
         group = self.consumer.groups.get(request.group_id)
         refusal = ErrorCode.NONE
@@ -205,7 +232,9 @@ class GroupMachine:
         unstable = self.offsets.unstable_of(request.group_id, self._topics()) if require_stable else frozenset()
         self.outbox.answer(token, refusal or Committed(self.offsets.of(request.group_id), unstable))
 
-    def delete_offsets(self, token: Token, group_id: str, wanted: Sequence[tuple[str, int]]) -> None:
+    def delete_offsets(
+        self, token: Token[ErrorCode | list[ErrorCode]], group_id: str, wanted: Sequence[tuple[str, int]]
+    ) -> None:
         """The answer is a code for all of them, or one for each."""
         group = self.classic.find(group_id) or self.consumer.groups.get(group_id)
         if group is None:
@@ -225,7 +254,7 @@ class GroupMachine:
                 self.outbox.write([deletion])
         self.outbox.answer(token, codes)
 
-    def delete_group(self, token: Token, group_id: str) -> None:
+    def delete_group(self, token: Token[ErrorCode], group_id: str) -> None:
         classic, consumer = self.classic.find(group_id), self.consumer.groups.get(group_id)
         if classic is None and consumer is None:
             self.outbox.answer(token, ErrorCode.GROUP_ID_NOT_FOUND)
@@ -242,14 +271,20 @@ class GroupMachine:
         self.outbox.answer(token, ErrorCode.NONE)
 
     def consumer_heartbeat(
-        self, token: Token, request: ConsumerGroupHeartbeatRequest, client: Client, now_ms: int
+        self,
+        token: Token[ConsumerGroupHeartbeatResponse],
+        request: ConsumerGroupHeartbeatRequest,
+        client: Client,
+        now_ms: int,
     ) -> None:
         self._decided(token, self.consumer.heartbeat(request, client, now_ms))
 
-    def consumer_describe(self, token: Token, group_id: str, now_ms: int) -> None:
+    def consumer_describe(
+        self, token: Token[consumer_group_describe.DescribedGroup], group_id: str, now_ms: int
+    ) -> None:
         self.outbox.answer(token, self.consumer.describe(group_id, now_ms))
 
-    def describe(self, token: Token, group_id: str) -> None:
+    def describe(self, token: Token[DescribedGroup], group_id: str) -> None:
         group = self.classic.find(group_id)
         if group is not None:
             self.outbox.answer(token, described(group))
@@ -276,7 +311,7 @@ class GroupMachine:
         self._chores.add([TopicDeletion(self.offsets, name, self._topics, now_ms) for name in names])
         self._do_chores(now_ms)
 
-    def _decided(self, token: Token, decision: Decision[Any]) -> None:
+    def _decided(self, token: Token[Reply], decision: Decision[Reply]) -> None:
         self._write_consumer(decision.records)
         self.outbox.answer(token, decision.reply)
 

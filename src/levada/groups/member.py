@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from levada.coordination.shard import Token
-from levada.protocol.messages.join_group import JoinGroupRequestProtocol
+from levada.protocol.messages.join_group import JoinGroupRequestProtocol, JoinGroupResponse
+from levada.protocol.messages.sync_group import SyncGroupResponse
 
 Protocols: TypeAlias = dict[str, bytes]
 """Metadata by protocol name, the preferred one first."""
@@ -22,8 +23,8 @@ class Member:
     client_id: str = ""
     client_host: str = ""
     assignment: bytes = b""
-    join_token: Token | None = None
-    sync_token: Token | None = None
+    join_token: Token[JoinGroupResponse] | None = None
+    sync_token: Token[SyncGroupResponse] | None = None
     is_new: bool = False
     """Has not had the answer to its first JoinGroup, so it cannot send heartbeats."""
     must_sync: bool = False

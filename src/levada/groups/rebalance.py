@@ -2,10 +2,10 @@
 
 import logging
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from levada.coordination.shard import Outbox, Token
-from levada.coordination.timers import Timers
+from levada.coordination.timers import Deadlines
 from levada.groups.counts import GroupCounts
 from levada.groups.group import ClassicGroupState, Group, InitialDelay
 from levada.groups.group_records import metadata_record
@@ -38,13 +38,17 @@ class ClassicTimer(NamedTuple):
 class Rebalance:
     """The phases of a rebalance, the same for every group."""
 
-    def __init__(self, settings: GroupSettings, timers: Timers[Any], outbox: Outbox, counts: GroupCounts) -> None:
+    def __init__(
+        self, settings: GroupSettings, timers: Deadlines[ClassicTimer], outbox: Outbox, counts: GroupCounts
+    ) -> None:
         self._settings = settings
         self._counts = counts
         self._timers = timers
         self._outbox = outbox
 
-    def add(self, group: Group, member: Member, protocol_type: str, token: Token, now_ms: int) -> None:
+    def add(
+        self, group: Group, member: Member, protocol_type: str, token: Token[JoinGroupResponse], now_ms: int
+    ) -> None:
         """Let a new member in; it is answered when all have joined."""
         if group.initial_delay is not None:
             group.initial_delay.has_new_member = True
@@ -55,18 +59,20 @@ class Rebalance:
         self._timers.set(session, now_ms + NEW_MEMBER_JOIN_TIMEOUT_MS)
         self.prepare_or_go_on(group, f"{member.member_id} joined", now_ms)
 
-    def rejoin(self, group: Group, member: Member, request: JoinGroupRequest, token: Token, now_ms: int) -> None:
+    def rejoin(
+        self, group: Group, member: Member, request: JoinGroupRequest, token: Token[JoinGroupResponse], now_ms: int
+    ) -> None:
         """Take up what a member has changed, and rebalance."""
         group.update(member, request)
         self.park_join(member, token)
         self.prepare_or_go_on(group, f"{member.member_id} joined again", now_ms)
 
-    def park_join(self, member: Member, token: Token) -> None:
+    def park_join(self, member: Member, token: Token[JoinGroupResponse]) -> None:
         # The client asks again on a new connection; the old one must not wait for ever if it still lives.
         self.answer_join(member, refused_join(member.member_id, ErrorCode.REBALANCE_IN_PROGRESS))
         member.join_token = token
 
-    def park_sync(self, member: Member, token: Token) -> None:
+    def park_sync(self, member: Member, token: Token[SyncGroupResponse]) -> None:
         self.answer_sync(member, refused_sync(ErrorCode.REBALANCE_IN_PROGRESS))
         member.sync_token = token
 

@@ -12,6 +12,7 @@ from levada.metadata.records import (
     BrokerRegistrationChangeRecord,
     ConfigRecord,
     FeatureLevelRecord,
+    MetadataRecord,
     PartitionChangeRecord,
     PartitionRecord,
     ProducerIdsRecord,
@@ -44,7 +45,7 @@ class Delta:
         self._features = dict(image.features)
         self._next_producer_id = image.next_producer_id
 
-    def replay(self, records: Iterable[Any]) -> "Delta":
+    def replay(self, records: Iterable[MetadataRecord]) -> "Delta":
         for record in records:
             _REPLAY[type(record)](self, record)
         return self
@@ -200,7 +201,7 @@ class Delta:
         return name
 
 
-_REPLAY: dict[type, Callable[[Delta, Any], None]] = {
+_REPLAY: dict[type[MetadataRecord], Callable[[Delta, Any], None]] = {
     TopicRecord: Delta._topic,
     RemoveTopicRecord: Delta._remove_topic,
     PartitionRecord: Delta._partition,
@@ -214,6 +215,6 @@ _REPLAY: dict[type, Callable[[Delta, Any], None]] = {
 }
 
 
-def apply(image: Image, records: Iterable[Any], offset: int) -> Image:
+def apply(image: Image, records: Iterable[MetadataRecord], offset: int) -> Image:
     """The image after these records."""
     return Delta(image).replay(records).image(offset)

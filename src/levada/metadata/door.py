@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from levada.metadata.image import Image
+from levada.metadata.records import MetadataRecord
 
 
 class DoorError(Exception):
@@ -16,12 +17,12 @@ class AlreadyRegistered(DoorError):
 
 
 class Deposed(DoorError):
-    """Somebody else may write now; whether the last append counts is for its log to say."""
+    """Another controller may write now; whether the last append counts is for its log to say."""
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """The right to write, until somebody has one with a higher epoch."""
+    """The controller's right to write, until another node has one with a higher epoch."""
 
     epoch: int
 
@@ -32,7 +33,7 @@ class MetadataBatch:
 
     epoch: int
     base_offset: int
-    records: tuple[Any, ...]
+    records: tuple[MetadataRecord, ...]
 
     @property
     def last_offset(self) -> int:
@@ -69,7 +70,7 @@ class Door(Protocol):
         """The node that claimed the right to write last."""
         ...
 
-    async def append(self, token: Token, expected_offset: int, records: Sequence[Any]) -> None:
+    async def append(self, token: Token, expected_offset: int, records: Sequence[MetadataRecord]) -> None:
         """Write a batch whose first record gets `expected_offset`; it counts when this returns.
 
         Deposed: it may count or not. OSError: nothing was written.

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from levada.metadata.records import (
     NO_LEADER,
@@ -11,6 +11,7 @@ from levada.metadata.records import (
     BrokerFeature,
     ConfigRecord,
     FeatureLevelRecord,
+    MetadataRecord,
     PartitionRecord,
     ProducerIdsRecord,
     RegisterBrokerRecord,
@@ -24,7 +25,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-def nothing() -> Mapping[Any, Any]:
+def nothing() -> Mapping[K, V]:
     return MappingProxyType({})
 
 
@@ -60,7 +61,7 @@ class PartitionState:
     """Whether its leader was elected without having every committed record."""
 
     def directory_of(self, broker_id: int) -> bytes | None:
-        """The id of the directory in which a broker has its replica, None if nobody has said."""
+        """The id of the directory in which a broker has its replica, None if the broker has not said."""
         for replica, directory in zip(self.replicas, self.directories):
             if replica == broker_id and not is_reserved(directory):
                 return directory
@@ -129,7 +130,7 @@ class Image:
     def partition_count(self) -> int:
         return sum(len(topic.partitions) for topic in self.topics.values())
 
-    def records(self) -> Iterator[Any]:
+    def records(self) -> Iterator[MetadataRecord]:
         """Records that add up to this image: its snapshot."""
         for name, level in self.features.items():
             yield FeatureLevelRecord(name=name, feature_level=level)

@@ -1,11 +1,11 @@
 """The records of the metadata log, in the layout of Apache's, and their framing."""
 
 from dataclasses import field
-from typing import Annotated, Any
+from typing import Annotated
 
 from levada.model.buffers import Buffer
 from levada.protocol.codec import decode_prefix, encode_bytes
-from levada.protocol.declare import Bool, Int8, Int16, Int32, Int64, Since, String, Tag, UInt16, Uuid, struct
+from levada.protocol.declare import Bool, Int8, Int16, Int32, Int64, Message, Since, String, Tag, UInt16, Uuid, struct
 from levada.protocol.declare import message as record
 from levada.protocol.errors import CodecError, MalformedMessage
 
@@ -13,6 +13,12 @@ FRAME_VERSION = 1
 NO_CHANGE = -2
 NO_LEADER = -1
 UNFENCED, FENCED = -1, 1
+
+
+class MetadataRecord(Message):
+    """Each kind of record in the metadata log is one of these."""
+
+    __slots__ = ()
 
 
 @struct
@@ -31,7 +37,7 @@ class BrokerFeature:
 
 
 @record(api_key=0, versions="0-4", flexible="0+")
-class RegisterBrokerRecord:
+class RegisterBrokerRecord(MetadataRecord):
     broker_id: Int32
     is_migrating_zk_broker: Annotated[Bool, Since(2)] = False
     incarnation_id: Uuid
@@ -46,19 +52,19 @@ class RegisterBrokerRecord:
 
 
 @record(api_key=1, versions="0", flexible="0+")
-class UnregisterBrokerRecord:
+class UnregisterBrokerRecord(MetadataRecord):
     broker_id: Int32
     broker_epoch: Int64
 
 
 @record(api_key=2, versions="0", flexible="0+")
-class TopicRecord:
+class TopicRecord(MetadataRecord):
     name: String
     topic_id: Uuid
 
 
 @record(api_key=3, versions="0-2", flexible="0+")
-class PartitionRecord:
+class PartitionRecord(MetadataRecord):
     partition_id: Int32
     topic_id: Uuid
     replicas: list[Int32]
@@ -75,7 +81,7 @@ class PartitionRecord:
 
 
 @record(api_key=4, versions="0", flexible="0+")
-class ConfigRecord:
+class ConfigRecord(MetadataRecord):
     resource_type: Int8
     resource_name: String
     name: String
@@ -83,7 +89,7 @@ class ConfigRecord:
 
 
 @record(api_key=5, versions="0-2", flexible="0+")
-class PartitionChangeRecord:
+class PartitionChangeRecord(MetadataRecord):
     partition_id: Int32
     topic_id: Uuid
     isr: Annotated[list[Int32] | None, Tag(0)] = None
@@ -98,25 +104,25 @@ class PartitionChangeRecord:
 
 
 @record(api_key=9, versions="0", flexible="0+")
-class RemoveTopicRecord:
+class RemoveTopicRecord(MetadataRecord):
     topic_id: Uuid
 
 
 @record(api_key=12, versions="0", flexible="0+")
-class FeatureLevelRecord:
+class FeatureLevelRecord(MetadataRecord):
     name: String
     feature_level: Int16
 
 
 @record(api_key=15, versions="0", flexible="0+")
-class ProducerIdsRecord:
+class ProducerIdsRecord(MetadataRecord):
     broker_id: Int32
     broker_epoch: Int64 = -1
     next_producer_id: Int64
 
 
 @record(api_key=17, versions="0-3", flexible="0+")
-class BrokerRegistrationChangeRecord:
+class BrokerRegistrationChangeRecord(MetadataRecord):
     broker_id: Int32
     broker_epoch: Int64
     fenced: Annotated[Int8, Tag(0)] = 0
@@ -125,7 +131,7 @@ class BrokerRegistrationChangeRecord:
     cordoned_log_dirs: Annotated[list[Uuid] | None, Since(3), Tag(3)] = None
 
 
-_CLASSES: tuple[type[Any], ...] = (
+_CLASSES: tuple[type[MetadataRecord], ...] = (
     RegisterBrokerRecord,
     UnregisterBrokerRecord,
     TopicRecord,
@@ -137,21 +143,21 @@ _CLASSES: tuple[type[Any], ...] = (
     ProducerIdsRecord,
     BrokerRegistrationChangeRecord,
 )
-RECORD_TYPES: dict[int, type[Any]] = {cls.api_key: cls for cls in _CLASSES}
+RECORD_TYPES: dict[int, type[MetadataRecord]] = {cls.api_key: cls for cls in _CLASSES}
 
 
 class UnknownRecord(CodecError):
     """A record of a type or version that a newer release writes."""
 
 
-def encode_record(one: Any) -> bytes:
+def encode_record(one: MetadataRecord) -> bytes:
     """A record in its newest version, behind its frame version, type and version."""
     version = one.versions[-1]
     return bytes((FRAME_VERSION, one.api_key, version)) + encode_bytes(one, version)
 
 
-def decode_record(data: Buffer) -> Any:
-    """The record that fills `data`; UnknownRecord when this release cannot read it, MalformedMessage if nobody can."""
+def decode_record(data: Buffer) -> MetadataRecord:
+    """The record that fills `data`; UnknownRecord for one of a newer release, MalformedMessage for what is none."""
     if len(data) < 3:
         raise MalformedMessage(f"a metadata record of {len(data)} bytes")
     # Each is a varint; no type or version needs a second byte so far.

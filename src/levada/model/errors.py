@@ -5,7 +5,7 @@ from typing import ClassVar
 
 
 class ErrorCode(IntEnum):
-    """The numbers on the wire; 0 is success, -1 what nobody foresaw."""
+    """The numbers on the wire; 0 is success, -1 what the broker did not foresee."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0

@@ -5,15 +5,18 @@ import socket
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from levada.model.buffers import LentBuffers
 from levada.net.frames import SCRATCH_SIZE, FrameReader, InvalidFrame
 from levada.protocol.api import response_class
 from levada.protocol.codec import decode_prefix, encode
+from levada.protocol.declare import Message, Request
 from levada.protocol.errors import CodecError
 from levada.protocol.headers import decode_response_header, encode_request_header, response_has_tags
 from levada.world.net import Net
+
+T = TypeVar("T")
 
 MAX_RESPONSE_BYTES = 2**31 - 1
 EAGER_UP_TO = 64 << 20
@@ -63,18 +66,19 @@ class Channel(asyncio.BufferedProtocol):
     def is_open(self) -> bool:
         return self._transport is not None and not self._transport.is_closing()
 
-    async def call(self, request: Any, version: int) -> Any:
+    async def call(self, request: Request[T], version: int) -> T:
         """Send a request and wait for its response."""
         return await self.send(request, version)
 
-    def send(self, request: Any, version: int) -> "asyncio.Future[Any]":
+    def send(self, request: Request[T], version: int) -> "asyncio.Future[T]":
         """Send a request now; the future has its response, or ChannelClosed."""
-        call = _Call(request.api_key, version, self._take_correlation_id(), asyncio.get_running_loop().create_future())
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        call = _Call(request.api_key, version, self._take_correlation_id(), answer)
         self._write(request, version, call.correlation_id)
         self._calls.append(call)
-        return call.answer
+        return answer
 
-    def send_without_answer(self, request: Any, version: int) -> None:
+    def send_without_answer(self, request: Message, version: int) -> None:
         """Send what a broker does not answer: Produce with acks=0."""
         self._write(request, version, self._take_correlation_id())
 
@@ -138,7 +142,7 @@ class Channel(asyncio.BufferedProtocol):
         self._next_correlation_id = (self._next_correlation_id + 1) & 0x7FFFFFFF
         return self._next_correlation_id
 
-    def _write(self, request: Any, version: int, correlation_id: int) -> None:
+    def _write(self, request: Message, version: int, correlation_id: int) -> None:
         if self._transport is None or self._transport.is_closing():
             raise ChannelClosed("the connection is closed")
         header = encode_request_header(request.api_key, version, correlation_id, self._client_id)

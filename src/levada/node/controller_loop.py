@@ -4,34 +4,39 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from levada.controller.controller import decide
 from levada.controller.decision import Context, ControllerDecision, Defaults
 from levada.metadata.delta import apply
 from levada.metadata.door import Deposed, Door, Token
 from levada.metadata.image import Image
+from levada.metadata.records import MetadataRecord
 from levada.model.errors import KafkaError, KafkaStorageError, NotController
+from levada.protocol.declare import AnsweredBy
 from levada.storage.identity import new_uuid
 from levada.world.clock import Clock, Entropy
 
 logger = logging.getLogger(__name__)
 
+Reply = TypeVar("Reply")
+
 MAX_RECORDS_AT_ONCE = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class ControllerReply:
-    reply: Any
+class ControllerReply(Generic[Reply]):
+    reply: Reply
     offset: int
     """Up to which the log must be read to see what the reply speaks of."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    request: Any
+    request: AnsweredBy[object]
     version: int
-    answer: "asyncio.Future[ControllerReply]"
+    answer: "asyncio.Future[ControllerReply[Any]]"
+    """Requests of every kind wait in one queue."""
 
 
 class ControllerLoop:
@@ -51,9 +56,9 @@ class ControllerLoop:
         self.image = image
         """As it will be when all that was written counts; it may be ahead of what brokers know."""
 
-    def ask(self, request: Any, version: int) -> "asyncio.Future[ControllerReply]":
+    def ask(self, request: AnsweredBy[Reply], version: int) -> "asyncio.Future[ControllerReply[Reply]]":
         """The answer, when it counts; NotController if this node is deposed before."""
-        answer: asyncio.Future[ControllerReply] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[ControllerReply[Reply]] = asyncio.get_running_loop().create_future()
         if self._is_over:
             answer.set_exception(NotController("This is not the correct controller for this cluster."))
         else:
@@ -82,8 +87,8 @@ class ControllerLoop:
     async def _answer(self, asked: list[_Asked]) -> None:
         """Decide each on top of those before it, and write what they decide as one batch."""
         image = self.image
-        records: list[Any] = []
-        decided: list[tuple[_Asked, Any]] = []
+        records: list[MetadataRecord] = []
+        decided: list[tuple[_Asked, object]] = []
         for number, one in enumerate(asked):
             if len(records) >= MAX_RECORDS_AT_ONCE:
                 self._asked[:0] = asked[number:]
@@ -103,7 +108,7 @@ class ControllerLoop:
             if not one.answer.done():
                 one.answer.set_result(ControllerReply(reply, image.offset))
 
-    def _decide(self, image: Image, one: _Asked) -> ControllerDecision | None:
+    def _decide(self, image: Image, one: _Asked) -> ControllerDecision[object] | None:
         context = Context(
             now_ms=self._clock.now_ms(),
             version=one.version,
@@ -119,7 +124,7 @@ class ControllerLoop:
             _refuse([one], error)
             return None
 
-    async def _write(self, records: list[Any], waiting: list[_Asked]) -> bool:
+    async def _write(self, records: list[MetadataRecord], waiting: list[_Asked]) -> bool:
         """Whether the records count; those who wait for them hear it if not."""
         try:
             await self._door.append(self._token, self.image.offset + 1, records)

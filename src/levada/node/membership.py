@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from typing import Any
+from typing import TypeVar
 
 from levada.broker.broker import Broker
 from levada.broker.features import FEATURES
@@ -12,6 +12,7 @@ from levada.metadata.image import Image
 from levada.model.errors import ErrorCode, KafkaError, NotController
 from levada.node.controller_loop import ControllerLoop
 from levada.node.metadata_tail import MetadataTail
+from levada.protocol.declare import AnsweredBy
 from levada.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from levada.protocol.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
 from levada.storage.log_directory import NO_ID
@@ -19,6 +20,8 @@ from levada.world.background import OnFatal, cancel_and_wait, start
 from levada.world.world import World
 
 logger = logging.getLogger(__name__)
+
+Reply = TypeVar("Reply")
 
 RETRY_SECONDS = 0.1
 
@@ -71,7 +74,7 @@ class ClusterMembership:
             start("reading of the metadata log", self._tail.run(self._maybe_snapshot), self._on_fatal),
         ]
 
-    async def submit(self, request: Any, version: int) -> Any:
+    async def submit(self, request: AnsweredBy[Reply], version: int) -> Reply:
         """A controller's reply, once this node's image shows what it speaks of."""
         if self._active is None:
             raise NotController("There is no controller at the moment.")

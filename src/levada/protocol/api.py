@@ -5,6 +5,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+from levada.protocol.declare import Message, Request
+
 FIRST_PRIVATE = 32_000
 
 
@@ -110,12 +112,13 @@ UNSTABLE_VERSIONS = {ApiKey.INIT_PRODUCER_ID: 6}
 
 
 @cache
-def request_class(api_key: int) -> type[Any]:
-    return _message_class(ApiKey(api_key), "Request")
+def request_class(api_key: int) -> type[Request[object]]:
+    cls: type[Request[object]] = _message_class(ApiKey(api_key), "Request")
+    return cls
 
 
 @cache
-def response_class(api_key: int) -> type[Any]:
+def response_class(api_key: int) -> type[Message]:
     return _message_class(ApiKey(api_key), "Response")
 
 

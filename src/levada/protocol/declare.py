@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar, dataclass_transform
+from typing import Annotated, Any, ClassVar, Generic, TypeAlias, TypeVar, dataclass_transform
 
 from levada.model.buffers import Buffer
 from levada.world.disk import FileRange
 
 T = TypeVar("T")
+Reply_co = TypeVar("Reply_co", covariant=True)
 
 MAX_INT32 = 2**31 - 1
 MAX_INT64 = 2**63 - 1
@@ -110,6 +111,18 @@ class Message(Struct):
     flexible_since: ClassVar[int]
 
 
+class AnsweredBy(Generic[Reply_co]):
+    """A request that says of what type its reply is: what carries the one knows the other."""
+
+    __slots__ = ()
+
+
+class Request(Message, AnsweredBy[Reply_co]):
+    """A message that is answered by another: `class FetchRequest(Request["FetchResponse"])`."""
+
+    __slots__ = ()
+
+
 @dataclass_transform(kw_only_default=True, field_specifiers=(field,))
 def struct(cls: type[T]) -> type[T]:
     """A part of a message."""
@@ -124,7 +137,8 @@ def message(*, versions: str, flexible: str = "none", api_key: int = -1) -> Call
     flexible_since = known.stop if flexible == "none" else int(flexible.rstrip("+"))
 
     def declare(cls: type[T]) -> type[T]:
-        return _slotted(cls, Message, {"api_key": api_key, "versions": known, "flexible_since": flexible_since})
+        base = cls.__bases__[0] if issubclass(cls, Message) else Message
+        return _slotted(cls, base, {"api_key": api_key, "versions": known, "flexible_since": flexible_since})
 
     return declare
 

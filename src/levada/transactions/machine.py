@@ -12,7 +12,8 @@ from levada.coordination.decision import Record
 from levada.coordination.shard import Outbox, Token
 from levada.coordination.timers import Timers
 from levada.model.errors import ErrorCode, KafkaError
-from levada.protocol.messages.end_txn import EndTxnRequest
+from levada.protocol.messages import describe_transactions
+from levada.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from levada.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from levada.transactions import adding, ending, initializing
 from levada.transactions.describing import described
@@ -125,7 +126,9 @@ class TransactionMachine:
             self._remove_next(now_ms)
         return True
 
-    def init_producer_id(self, token: Token, request: InitProducerIdRequest, version: int, now_ms: int) -> None:
+    def init_producer_id(
+        self, token: Token[InitProducerIdResponse], request: InitProducerIdRequest, version: int, now_ms: int
+    ) -> None:
         """Answers an InitProducerIdResponse."""
         refusal = initializing.check(request, self._settings)
         if not refusal and request.transactional_id is None:
@@ -145,7 +148,7 @@ class TransactionMachine:
 
     def add_partitions(
         self,
-        token: Token,
+        token: Token[ErrorCode],
         transactional_id: str,
         producer_id: int,
         producer_epoch: int,
@@ -168,7 +171,7 @@ class TransactionMachine:
 
     def verify_partitions(
         self,
-        token: Token,
+        token: Token[Mapping[TopicPartition, ErrorCode]],
         transactional_id: str,
         producer_id: int,
         producer_epoch: int,
@@ -179,7 +182,7 @@ class TransactionMachine:
         codes = adding.verify(transactional_id, known, producer_id, producer_epoch, partitions)
         self.outbox.answer(token, codes)
 
-    def end(self, token: Token, request: EndTxnRequest, version: int, now_ms: int) -> None:
+    def end(self, token: Token[EndTxnResponse], request: EndTxnRequest, version: int, now_ms: int) -> None:
         """Answers an EndTxnResponse."""
         known = self._transactions.get(request.transactional_id)
         client_version = ending.client_version_of(version)
@@ -191,7 +194,7 @@ class TransactionMachine:
         if isinstance(decided, Transaction):
             self._follow([decided])
 
-    def group_commit(self, token: Token, members: Sequence[GroupMember], now_ms: int) -> None:
+    def group_commit(self, token: Token[GroupOutcome], members: Sequence[GroupMember], now_ms: int) -> None:
         """Answers a GroupOutcome."""
         decided = commit_together(self._transactions, members, self._new_producer_id, now_ms)
         if isinstance(decided, GroupOutcome):
@@ -224,7 +227,7 @@ class TransactionMachine:
             again = Completion(transactional_id, producer_epoch)
             self._timers.set(again, failed_ms + COMPLETION_RETRY_MS)
 
-    def describe(self, token: Token, transactional_id: str) -> None:
+    def describe(self, token: Token[describe_transactions.TransactionState], transactional_id: str) -> None:
         """Answers a TransactionState of DescribeTransactions."""
         self.outbox.answer(token, described(transactional_id, self._transactions.get(transactional_id)))
 

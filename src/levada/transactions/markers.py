@@ -4,12 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from levada.coordination.shard import Token
 from levada.transactions.records import NO_GROUP
 from levada.transactions.states import COMMITTED
 from levada.transactions.transaction import TopicPartition, Transaction
 
 
-class _Markers:
+class _Markers(Token["MarkerWork"]):
     def __repr__(self) -> str:
         return "MARKERS"
 

@@ -46,10 +46,10 @@ class Groups:
     async def commit(self, group: str, offset: int) -> ErrorCode:
         request = OffsetCommitRequest(group_id=group, member_id="", topics=[])
         records = [commit_record(group, "topic", 0, CommittedOffset(offset, 0, "", 0))]
-        [code] = await self.inner.submit(
+        codes: list[ErrorCode] = await self.inner.submit(
             group, lambda machine, token, now_ms: machine.commit(token, request, 10, records, now_ms)
         )
-        return ErrorCode(code)
+        return codes[0]
 
     def committed(self) -> dict[str, int]:
         return {

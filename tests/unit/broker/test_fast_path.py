@@ -248,7 +248,7 @@ def test_a_request_of_more_than_a_kilobyte_beside_its_records_is_not_learned(tmp
             ask = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
             topic = FetchTopic(topic="plain", topic_id=NO_ID, partitions=[ask])
             tagged = FetchRequest(max_wait_ms=0, min_bytes=1, topics=[topic])
-            tagged.unknown_tags = {9_999: bytes(2_000)}  # type: ignore[attr-defined]
+            tagged.unknown_tags = {9_999: bytes(2_000)}
             requests = [long_names, frame_of(tagged, 12)]
             for frame in requests:
                 assert isinstance(await known.ask(frame), bytes)

@@ -23,6 +23,7 @@ from levada.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
 )
 from levada.records import build_batch, iter_batches
+from levada.sim.requests.topics import records_of
 from levada.storage.log import Log
 from levada.world.disk import File, SyncFailed
 from levada.world.real_async_disk import RealAsyncDisk
@@ -111,7 +112,8 @@ class Bench:
         channel.close()
         found = response.responses[0].partitions[0]
         assert found.error_code == NONE, found
-        return [one.value for batch in iter_batches(found.records) if not batch.is_control for one in batch.records()]
+        batches = [batch for batch in iter_batches(records_of(found)) if not batch.is_control]
+        return [one.value for batch in batches for one in batch.records()]
 
 
 @asynccontextmanager

@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import pytest
 
-from levada.groups import CommittedOffset, GroupSettings, JoiningClient, commit_record
+from levada.groups import Committed, CommittedOffset, GroupSettings, JoiningClient, commit_record
 from levada.model.errors import CoordinatorLoadInProgress, ErrorCode, NotCoordinator, UnknownServerError
 from levada.protocol.messages.heartbeat import HeartbeatRequest
 from levada.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
@@ -298,7 +298,9 @@ def test_what_a_dead_broker_left_is_told_when_it_is_on_the_device(tmp_path: Path
         disk = HeldDisk()
         coordinator = await Coordinator(tmp_path, flushed_by=cast("AsyncDisk", disk)).load()
         wanted = OffsetFetchRequestGroup(group_id="g", topics=None)
-        told = coordinator.inner.submit("g", lambda machine, token, _: machine.committed(token, wanted))
+        told: asyncio.Future[ErrorCode | Committed] = coordinator.inner.submit(
+            "g", lambda machine, token, _: machine.committed(token, wanted)
+        )
         await asyncio.sleep(0.01)
         assert not told.done()
         await disk.go_on_until(told)

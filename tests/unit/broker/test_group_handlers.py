@@ -352,7 +352,7 @@ def test_offset_fetch_by_id_leaves_out_topics_that_are_no_more(client: Client, v
     async def main() -> None:
         gone = commit_record("g", "gone", 0, CommittedOffset(1, 0, "", 0))
         await loaded(client.coordinator, client.partition)
-        await client.coordinator.submit(
+        _: list[ErrorCode] = await client.coordinator.submit(
             "g", lambda machine, token, now_ms: machine.commit(token, commit_request(client, 10), 10, [gone], now_ms)
         )
         reply = await client.send(offset_fetch, fetch_request(client, version, is_all=True), version)

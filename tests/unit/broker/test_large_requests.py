@@ -15,7 +15,7 @@ from levada.broker.large_requests import DIVISIONS, join, parts
 from levada.model.errors import ErrorCode
 from levada.net.channel import Channel, ChannelClosed
 from levada.protocol.api import request_class, response_class
-from levada.protocol.declare import Message
+from levada.protocol.declare import Request
 from levada.protocol.messages.api_versions import ApiVersionsRequest
 from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from levada.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -200,7 +200,7 @@ def test_a_later_request_of_a_connection_does_not_overtake_a_large_one(count: in
     ],
     ids=["divided", "undivided"],
 )
-def test_there_is_a_limit_to_what_one_request_may_ask(message: Message, version: int, tmp_path: Path) -> None:
+def test_there_is_a_limit_to_what_one_request_may_ask(message: Request[object], version: int, tmp_path: Path) -> None:
     async def main() -> None:
         async with running_node(tmp_path) as node:
             with pytest.raises(ChannelClosed):

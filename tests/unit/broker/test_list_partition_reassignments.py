@@ -8,7 +8,7 @@ from levada.broker.handlers.list_partition_reassignments import handle
 from levada.broker.route import Request
 from levada.metadata.delta import apply
 from levada.metadata.image import Image
-from levada.metadata.records import PartitionRecord, TopicRecord
+from levada.metadata.records import MetadataRecord, PartitionRecord, TopicRecord
 from levada.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
@@ -19,7 +19,7 @@ ADDING, REMOVING = {0: [2]}, {2: [3]}
 
 
 def image() -> Image:
-    records: list[object] = []
+    records: list[MetadataRecord] = []
     for number, name in enumerate(("orders", "bills"), 1):
         topic_id = bytes([number]) * 16
         records.append(TopicRecord(name=name, topic_id=topic_id))

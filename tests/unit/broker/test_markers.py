@@ -199,10 +199,11 @@ def test_offsets_of_a_group_commit_count_when_all_its_markers_are_in_their_parti
                 transactional_id="t", group_id="g", producer_id=producer, producer_epoch=0, topics=[]
             )
             records = [commit_record("g", "topic", index, CommittedOffset(5, 0, "", 0), producer, 0)]
-            await coordinator.submit(
+            codes: list[ErrorCode] = await coordinator.submit(
                 "g",
                 lambda machine, token, now_ms: machine.commit_in_transaction(token, request, 5, records, now_ms),  # noqa: B023
             )
+            assert len(codes) == len(records)
         coordinator.close()
         ends = [TransactionEnd(one, 0, True, 0, 0) for one in producers]
         first, _ = MarkerWrite(Producers(), ends, GROUP, T0).batches(0, 0)

@@ -376,7 +376,9 @@ def test_groups_and_offsets_are_counted(tmp_path: Path) -> None:
         await loaded(coordinator, offsets_partition(tmp_path))
         request = OffsetCommitRequest(group_id="g", member_id="", topics=[])
         records = [commit_record("g", "t", index, CommittedOffset(1, 0, "", 0)) for index in range(3)]
-        await coordinator.submit("g", lambda machine, token, now_ms: machine.commit(token, request, 9, records, now_ms))
+        _: list[ErrorCode] = await coordinator.submit(
+            "g", lambda machine, token, now_ms: machine.commit(token, request, 9, records, now_ms)
+        )
         beans = {reading.name: reading.attributes for reading in registry.collect()}
         manager = "kafka.server:type=GroupMetadataManager,name="
         assert [beans[manager + name]["Value"] for name in ("NumOffsets", "NumGroups", "NumGroupsEmpty")] == [3, 1, 1]

@@ -111,7 +111,7 @@ def test_an_offset_without_an_id_is_that_of_the_name(client: Client, version: in
     async def main() -> None:
         old = commit_record("g", "orders", 0, CommittedOffset(7, 0, "", 0))
         await loaded(client.coordinator, client.partition)
-        await client.coordinator.submit(
+        _: list[ErrorCode] = await client.coordinator.submit(
             "g", lambda machine, token, now_ms: machine.commit(token, commit_request(client, 9), 9, [old], now_ms)
         )
         make_anew(client)

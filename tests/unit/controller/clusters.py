@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable
 from itertools import count
-from typing import Any
+from typing import TypeVar
 
 from levada.controller.controller import decide
 from levada.controller.decision import Context, ControllerDecision, Defaults
 from levada.metadata.delta import apply
 from levada.metadata.image import Image, PartitionState
-from levada.metadata.records import PartitionRecord, RegisterBrokerRecord, TopicRecord
-from levada.protocol.declare import NO_UUID
+from levada.metadata.records import MetadataRecord, PartitionRecord, RegisterBrokerRecord, TopicRecord
+from levada.protocol.declare import NO_UUID, AnsweredBy
 from levada.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from levada.protocol.messages.broker_registration import BrokerRegistrationRequest, Listener
 from levada.protocol.messages.create_topics import (
@@ -19,6 +19,8 @@ from levada.protocol.messages.create_topics import (
     CreateTopicsRequest,
 )
 from levada.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+
+T = TypeVar("T")
 
 INCARNATION = b"i" * 16
 
@@ -42,18 +44,18 @@ class Cluster:
             record.log_dirs = (log_dirs or {}).get(broker, [])
             self.add(record)
 
-    def add(self, *records: Any) -> "Cluster":
+    def add(self, *records: MetadataRecord) -> "Cluster":
         self.image = apply(self.image, records, self.image.offset + len(records))
         return self
 
-    def decide(self, request: Any, *, version: int = 7) -> ControllerDecision:
+    def decide(self, request: AnsweredBy[T], *, version: int = 7) -> ControllerDecision[T]:
         """What a request would do, without doing it."""
         context = Context(
             now_ms=0, version=version, defaults=self.defaults, new_id=self.new_id, below=lambda bound: bound - 1
         )
         return decide(self.image, request, context)
 
-    def do(self, request: Any, *, version: int = 7) -> Any:
+    def do(self, request: AnsweredBy[T], *, version: int = 7) -> T:
         decision = self.decide(request, version=version)
         if decision.records:
             self.add(*decision.records)

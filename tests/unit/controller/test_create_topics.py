@@ -46,6 +46,7 @@ def _more(name: str, count: int, assignments: list[list[int]] | None = None) -> 
 def test_a_topic_is_written_as_one_record_for_itself_each_partition_and_each_setting() -> None:
     decision = Cluster(1, 2).decide(create(topic("first", 2, 2, configs={"segment.ms": "5", "retention.ms": "7"})))
     made, *others = decision.records
+    assert isinstance(made, TopicRecord)
     assert made == TopicRecord(name="first", topic_id=(1).to_bytes(16, "big"))
     assert [type(one) for one in others] == [PartitionRecord, PartitionRecord, ConfigRecord, ConfigRecord]
     assert others[2:] == [

@@ -5,7 +5,7 @@ from itertools import starmap
 import pytest
 
 from levada.controller.elections import UNASSIGNED
-from levada.metadata.records import NO_CHANGE, NO_LEADER
+from levada.metadata.records import NO_CHANGE, NO_LEADER, PartitionChangeRecord
 from levada.model.errors import ErrorCode
 from levada.protocol.declare import NO_UUID
 from levada.protocol.messages.alter_partition_reassignments import (
@@ -97,7 +97,9 @@ def test_every_replica_has_its_own_answer() -> None:
         ErrorCode.UNKNOWN_TOPIC_ID,
     ]
     assert [one.id for one in decision.reply.directories] == [A, A, B, B, B]
-    assert [(one.partition_id, one.directories) for one in decision.records] == [(0, [A])]
+    (change,) = decision.records
+    assert isinstance(change, PartitionChangeRecord)
+    assert (change.partition_id, change.directories) == (0, [A])
 
 
 @pytest.mark.parametrize(("broker", "epoch"), [(1, 99), (1, -1), (9, 0)])
@@ -135,7 +137,9 @@ def test_a_replica_that_was_not_in_sync_does_not_lead_by_being_found() -> None:
     cluster = two_directories(2).with_topic("first", (1, 2), isr=(2,), directories=[B, C])
     fail(cluster, C, broker=2)
     decision = cluster.decide(assign(cluster, (A, first_id(cluster), 0)))
-    assert [(one.leader, one.isr, one.directories) for one in decision.records] == [(NO_CHANGE, None, [A, C])]
+    (change,) = decision.records
+    assert isinstance(change, PartitionChangeRecord)
+    assert (change.leader, change.isr, change.directories) == (NO_CHANGE, None, [A, C])
 
 
 # Directories that fail

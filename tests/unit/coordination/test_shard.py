@@ -1,11 +1,12 @@
 """Decide, append, apply, reply when committed: with a machine that counts."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
 from levada.coordination.decision import Record
-from levada.coordination.shard import Outbox, Shard, Token
+from levada.coordination.shard import Outbox, Shard
 from levada.coordination.timers import Timers
 from levada.model.errors import CoordinatorNotAvailable, KafkaError, NotCoordinator
 
@@ -33,22 +34,22 @@ class Counting:
         self.outbox = Outbox()
         self.total = 0
         self.guess = 0
-        self.parked: list[Token] = []
+        self.parked: list[Any] = []
         self._timers: Timers[int] = Timers()
 
-    def add(self, token: Token, amount: int) -> None:
+    def add(self, token: Any, amount: int) -> None:
         self.guess = self.total + amount
         self.outbox.write([Record("add", amount)])
         self.outbox.undo.append(lambda _: setattr(self, "guess", self.total))
         self.outbox.answer(token, ("sum", self.guess))
 
-    def read(self, token: Token) -> None:
+    def read(self, token: Any) -> None:
         for waiting in self.parked:
             self.outbox.answer(waiting, ("read", self.total))
         self.parked.clear()
         self.outbox.answer(token, ("read", self.total))
 
-    def park(self, token: Token) -> None:
+    def park(self, token: Any) -> None:
         self.parked.append(token)
 
     def add_later(self, amount: int, due_ms: int) -> None:
@@ -85,7 +86,11 @@ def shard(journal: Journal) -> Shard[Counting]:
     return Shard(Counting(), journal)
 
 
-def add(amount: int, token: str = "t") -> Callable[[Counting], None]:
+def output_of(shard: Shard[Counting]) -> list[tuple[Any, object]]:
+    return list(shard.take_output())
+
+
+def add(amount: int, token: Any = "t") -> Callable[[Counting], None]:
     return lambda machine: machine.add(token, amount)
 
 
@@ -93,15 +98,15 @@ def test_a_decision_is_appended_applied_and_answered(shard: Shard[Counting], jou
     shard.run(add(5), 0)
     assert journal.batches == [[Record("add", 5)]]
     assert shard.machine.total == 5
-    assert shard.take_output() == [("t", ("sum", 5))]
-    assert shard.take_output() == []
+    assert output_of(shard) == [("t", ("sum", 5))]
+    assert output_of(shard) == []
 
 
 def test_what_cannot_be_written_is_not_applied_and_is_put_right(shard: Shard[Counting], journal: Journal) -> None:
     journal.refusal = CoordinatorNotAvailable("no replicas")
     shard.run(add(5), 0)
     assert (shard.machine.total, shard.machine.guess) == (0, 0)
-    assert shard.take_output() == [("t", journal.refusal)]
+    assert output_of(shard) == [("t", journal.refusal)]
 
 
 def test_a_reply_waits_for_its_own_records_and_for_those_before_it(shard: Shard[Counting], journal: Journal) -> None:
@@ -109,13 +114,13 @@ def test_a_reply_waits_for_its_own_records_and_for_those_before_it(shard: Shard[
     shard.run(add(5, "first"), 0)
     shard.run(lambda machine: machine.read("reader"), 0)
     shard.run(add(6, "second"), 0)
-    assert shard.take_output() == []
+    assert output_of(shard) == []
     journal.committed = 1
     shard.advance()
-    assert shard.take_output() == [("first", ("sum", 5)), ("reader", ("read", 5))]
+    assert output_of(shard) == [("first", ("sum", 5)), ("reader", ("read", 5))]
     journal.committed = 2
     shard.advance()
-    assert shard.take_output() == [("second", ("sum", 11))]
+    assert output_of(shard) == [("second", ("sum", 11))]
 
 
 def test_loading_replays_without_writing_and_then_starts_the_timers(shard: Shard[Counting], journal: Journal) -> None:
@@ -144,6 +149,6 @@ def test_who_resigns_confirms_nothing_that_may_be_lost_and_leaves_nobody_waiting
     shard.run(lambda machine: machine.park("parked"), 0)
     shard.run(add(5, "written"), 0)
     shard.resign()
-    output = dict(shard.take_output())
+    output = dict(output_of(shard))
     assert isinstance(output["written"], NotCoordinator)
     assert output["parked"] == "resigned"

@@ -79,7 +79,7 @@ class Coordinator:
     def is_in(self, state: ClassicGroupState) -> bool:
         return self.group.state is state
 
-    def run(self, operation: Callable[[GroupMachine, int], None]) -> int:
+    def run(self, operation: Callable[[GroupMachine, Any], None]) -> int:
         token = next(self._tokens)
         self.shard.run(lambda machine: operation(machine, token), self.now_ms)
         self.collect()

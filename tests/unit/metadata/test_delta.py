@@ -16,6 +16,7 @@ from levada.metadata.records import (
     BrokerRegistrationChangeRecord,
     ConfigRecord,
     FeatureLevelRecord,
+    MetadataRecord,
     PartitionChangeRecord,
     PartitionRecord,
     ProducerIdsRecord,
@@ -323,4 +324,4 @@ def test_nothing_of_a_topic_fits_after_its_removal() -> None:
 
 def test_an_unknown_record_is_a_bug() -> None:
     with pytest.raises(KeyError):
-        apply(Image(), [object()], 0)
+        apply(Image(), [MetadataRecord()], 0)

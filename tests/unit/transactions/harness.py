@@ -75,13 +75,13 @@ class Coordinator:
     def identity(self, name: str = ID) -> tuple[int, int]:
         return self.of(name).producer_id, self.of(name).producer_epoch
 
-    def ask(self, operation: Callable[[TransactionMachine, int], None]) -> int:
+    def ask(self, operation: Callable[[TransactionMachine, Any], None]) -> int:
         token = next(self._tokens)
         self.shard.run(lambda machine: operation(machine, token), self.now_ms)
         self.collect()
         return token
 
-    def run(self, operation: Callable[[TransactionMachine, int], None]) -> Any:
+    def run(self, operation: Callable[[TransactionMachine, Any], None]) -> Any:
         return self.replies.pop(self.ask(operation))
 
     def collect(self) -> None:

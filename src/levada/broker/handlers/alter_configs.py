@@ -15,7 +15,7 @@ VERSIONS = stable_versions(API)
 
 async def handle(message: AlterConfigsRequest, request: Request) -> AlterConfigsResponse:
     try:
-        response: AlterConfigsResponse = await request.broker.controller.submit(message, request.version)
+        response = await request.broker.controller.submit(message, request.version)
     except KafkaError as error:
         refused = [
             AlterConfigsResourceResponse(

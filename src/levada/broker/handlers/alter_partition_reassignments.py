@@ -14,7 +14,7 @@ VERSIONS = stable_versions(API)
 
 async def handle(message: AlterPartitionReassignmentsRequest, request: Request) -> AlterPartitionReassignmentsResponse:
     try:
-        response: AlterPartitionReassignmentsResponse = await request.broker.controller.submit(message, request.version)
+        response = await request.broker.controller.submit(message, request.version)
     except KafkaError as error:
         return AlterPartitionReassignmentsResponse(error_code=error.code, error_message=str(error), responses=[])
     return response

@@ -24,9 +24,13 @@ def handle(
         request,
         message.group_id,
         lambda machine, token, now_ms: machine.consumer_heartbeat(token, message, client, now_ms),
-        lambda reply: reply,
+        _answered,
         _refused,
     )
+
+
+def _answered(reply: ConsumerGroupHeartbeatResponse) -> ConsumerGroupHeartbeatResponse:
+    return reply
 
 
 def _refused(code: ErrorCode) -> ConsumerGroupHeartbeatResponse:

@@ -15,7 +15,7 @@ VERSIONS = stable_versions(API)
 
 async def handle(message: CreatePartitionsRequest, request: Request) -> CreatePartitionsResponse:
     try:
-        response: CreatePartitionsResponse = await request.broker.controller.submit(message, request.version)
+        response = await request.broker.controller.submit(message, request.version)
     except KafkaError as error:
         refused = [
             CreatePartitionsTopicResult(name=topic.name, error_code=error.code, error_message=str(error))

@@ -19,7 +19,7 @@ TELLS_SETTINGS_SINCE = 5
 
 async def handle(message: CreateTopicsRequest, request: Request) -> CreateTopicsResponse:
     try:
-        response: CreateTopicsResponse = await request.broker.controller.submit(message, request.version)
+        response = await request.broker.controller.submit(message, request.version)
     except KafkaError as error:
         refused = [
             CreatableTopicResult(name=topic.name, error_code=error.code, error_message=str(error), configs=[])

@@ -17,7 +17,7 @@ VERSIONS = stable_versions(API)
 
 async def handle(message: DeleteTopicsRequest, request: Request) -> DeleteTopicsResponse:
     try:
-        response: DeleteTopicsResponse = await request.broker.controller.submit(message, request.version)
+        response = await request.broker.controller.submit(message, request.version)
     except KafkaError as error:
         wanted = message.topics or [DeleteTopicState(name=name, topic_id=NO_UUID) for name in message.topic_names]
         refused = [

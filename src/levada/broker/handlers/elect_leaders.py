@@ -11,7 +11,7 @@ VERSIONS = stable_versions(API)
 
 async def handle(message: ElectLeadersRequest, request: Request) -> ElectLeadersResponse:
     try:
-        response: ElectLeadersResponse = await request.broker.controller.submit(message, request.version)
+        response = await request.broker.controller.submit(message, request.version)
     except KafkaError as error:
         return ElectLeadersResponse(error_code=error.code, replica_election_results=[])
     return response

@@ -32,11 +32,15 @@ async def _commit_with_id(message: GroupCommitRequest, request: Request) -> Grou
 
 def _commit(message: GroupCommitRequest, request: Request) -> GroupCommitResponse | Awaitable[GroupCommitResponse]:
     members = [GroupMember(one.transactional_id, one.producer_id, one.producer_epoch) for one in message.members]
+
+    def answer(outcome: GroupOutcome) -> GroupCommitResponse:
+        return _answered(message, outcome, request)
+
     return call_coordinator(
         request.broker.transactions,
         members[0].transactional_id,
         lambda machine, token, now_ms: machine.group_commit(token, members, now_ms),
-        lambda outcome: _answered(message, outcome, request),
+        answer,
         lambda code: _refused(message, code, request),
     )
 

@@ -19,9 +19,13 @@ def handle(message: HeartbeatRequest, request: Request) -> HeartbeatResponse | A
         request,
         message.group_id,
         lambda machine, token, now_ms: machine.heartbeat(token, message, now_ms),
-        lambda code: HeartbeatResponse(error_code=code),
+        _answered,
         _refused,
     )
+
+
+def _answered(code: ErrorCode) -> HeartbeatResponse:
+    return HeartbeatResponse(error_code=code)
 
 
 def _refused(code: ErrorCode) -> HeartbeatResponse:

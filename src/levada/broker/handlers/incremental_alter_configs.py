@@ -34,7 +34,7 @@ async def _ask_controller(
     message: IncrementalAlterConfigsRequest, request: Request
 ) -> list[AlterConfigsResourceResponse]:
     try:
-        response: IncrementalAlterConfigsResponse = await request.broker.controller.submit(message, request.version)
+        response = await request.broker.controller.submit(message, request.version)
     except KafkaError as error:
         return [_answer(resource, error) for resource in message.resources]
     return response.responses

@@ -21,11 +21,15 @@ def handle(message: JoinGroupRequest, request: Request) -> JoinGroupResponse | A
     if request.version == 0:
         message.rebalance_timeout_ms = message.session_timeout_ms
     joiner = JoiningClient(request.client_id or "", request.client_host, request.version)
+
+    def answer(reply: JoinGroupResponse) -> JoinGroupResponse:
+        return _shaped(reply, request.version)
+
     return ask(
         request,
         message.group_id,
         lambda machine, token, now_ms: machine.join(token, message, joiner, now_ms),
-        lambda reply: _shaped(reply, request.version),
+        answer,
         lambda code: _refused(message, request, code),
     )
 

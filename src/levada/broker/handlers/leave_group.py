@@ -25,11 +25,15 @@ def handle(message: LeaveGroupRequest, request: Request) -> LeaveGroupResponse |
     leaving = (
         message.members if request.version >= MANY_MEMBERS_SINCE else [MemberIdentity(member_id=message.member_id)]
     )
+
+    def answer(codes: list[ErrorCode]) -> LeaveGroupResponse:
+        return _answer(leaving, codes, request.version)
+
     return ask(
         request,
         message.group_id,
         lambda machine, token, now_ms: machine.leave(token, message.group_id, leaving, now_ms),
-        lambda codes: _answer(leaving, codes, request.version),
+        answer,
         lambda code: LeaveGroupResponse(error_code=code),
     )
 

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from levada.broker.partition import Partition
 from levada.broker.route import Request
@@ -107,7 +107,11 @@ def _handle_transactional(
 
 
 async def _append_when_verified(
-    message: ProduceRequest, request: Request, unverified: Unverified, future: "asyncio.Future[Any]", guards: Guards
+    message: ProduceRequest,
+    request: Request,
+    unverified: Unverified,
+    future: "asyncio.Future[ErrorCode | Codes]",
+    guards: Guards,
 ) -> ProduceResponse | None:
     try:
         refusals = refusals_of(await future, unverified, request.version)

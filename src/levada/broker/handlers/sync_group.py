@@ -21,9 +21,13 @@ def handle(message: SyncGroupRequest, request: Request) -> SyncGroupResponse | A
         request,
         message.group_id,
         lambda machine, token, now_ms: machine.sync(token, message, now_ms),
-        lambda reply: reply,
+        _answered,
         _refused,
     )
+
+
+def _answered(reply: SyncGroupResponse) -> SyncGroupResponse:
+    return reply
 
 
 def _refused(code: ErrorCode) -> SyncGroupResponse:

@@ -1,6 +1,6 @@
 """TxnOffsetCommit v0-5. v2 leader epochs, v3 fencing by generation (KIP-447), v5 adds its group (KIP-890)."""
 
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from levada.broker.route import Request
@@ -114,7 +114,7 @@ async def _verify(message: TxnOffsetCommitRequest, request: Request) -> ErrorCod
                 ),
             )
         elif broker.config["transaction.partition.verification.enable"]:
-            codes: dict[tuple[str, int], ErrorCode] = await broker.transactions.submit(
+            codes: Mapping[tuple[str, int], ErrorCode] = await broker.transactions.submit(
                 message.transactional_id,
                 lambda machine, token, _: machine.verify_partitions(token, *producer, [partition]),
             )

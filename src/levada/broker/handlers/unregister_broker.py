@@ -11,7 +11,7 @@ VERSIONS = stable_versions(API)
 
 async def handle(message: UnregisterBrokerRequest, request: Request) -> UnregisterBrokerResponse:
     try:
-        response: UnregisterBrokerResponse = await request.broker.controller.submit(message, request.version)
+        response = await request.broker.controller.submit(message, request.version)
     except KafkaError as error:
         return UnregisterBrokerResponse(error_code=error.code, error_message=str(error))
     return response

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from enum import IntEnum
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from levada.client.cluster.contact import FirstContact
 from levada.client.cluster.node import Node
@@ -21,6 +21,7 @@ from levada.client.errors import (
 )
 from levada.client.options import Options
 from levada.model.errors import ErrorCode
+from levada.protocol.declare import Request
 from levada.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from levada.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from levada.world.world import ClientWorld
@@ -72,18 +73,18 @@ class Cluster:
     async def call(
         self,
         node_id: int,
-        request: Any,
+        request: Request[T],
         *,
         timeout_ms: float | None = None,
         at_least: int = 0,
         at_most: int | None = None,
-    ) -> Any:
+    ) -> T:
         """The answer of one broker; Disconnected, TimedOut or UnsupportedVersion when there is none to be had."""
         return await self.node(node_id).call(request, timeout_ms=timeout_ms, at_least=at_least, at_most=at_most)
 
     async def call_any(
-        self, request: Any, *, timeout_ms: float | None = None, at_least: int = 0, at_most: int | None = None
-    ) -> Any:
+        self, request: Request[T], *, timeout_ms: float | None = None, at_least: int = 0, at_most: int | None = None
+    ) -> T:
         """The answer of whichever broker answers first, asked one after another."""
         last: KafkaError | None = None
         for node in self._candidates():

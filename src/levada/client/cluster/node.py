@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import TypeVar
 
 from levada.client.cluster.contact import HANGS_UP, NOT_KAFKA, SAYS_NOTHING, TAKES_NO_CONNECTION, connection_fault
 from levada.client.cluster.view import Address
@@ -14,9 +14,12 @@ from levada.client.options import Options
 from levada.model.errors import ErrorCode
 from levada.net.channel import MAX_RESPONSE_BYTES, Channel, ChannelClosed, NotAResponse
 from levada.protocol.api import ApiKey, stable_versions
+from levada.protocol.declare import Message, Request
 from levada.protocol.errors import CannotEncode, CodecError
 from levada.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from levada.world.world import ClientWorld
+
+T = TypeVar("T")
 
 SOFTWARE_NAME = "levada"
 
@@ -86,8 +89,8 @@ class Node:
         return self._failures > 0 and not self.is_connected
 
     async def call(
-        self, request: Any, *, timeout_ms: float | None = None, at_least: int = 0, at_most: int | None = None
-    ) -> Any:
+        self, request: Request[T], *, timeout_ms: float | None = None, at_least: int = 0, at_most: int | None = None
+    ) -> T:
         """The answer to a request, in the newest version that both sides and the bounds allow."""
         await self.connect()
         chosen = self.version_of(request.api_key, at_least, at_most)
@@ -102,7 +105,7 @@ class Node:
             return Disconnected(f"lost the connection to {self.address}: {error}")
         return Disconnected(f"{self.address} sent a response that cannot be read: {error}")
 
-    def post(self, request: Any, chosen: int, timeout_ms: float) -> "asyncio.Future[Any]":
+    def post(self, request: Request[T], chosen: int, timeout_ms: float) -> "asyncio.Future[T]":
         """Send on the open connection without waiting; the future ends in an answer, ChannelClosed or TimedOut.
 
         After the time is up the connection is given up, with all its calls.
@@ -124,7 +127,7 @@ class Node:
         future.add_done_callback(partial(self._answered, timer))
         return future
 
-    def post_without_answer(self, request: Any, chosen: int) -> None:
+    def post_without_answer(self, request: Message, chosen: int) -> None:
         """Send what a broker does not answer: Produce with acks=0."""
         channel = self._channel
         if channel is None:
@@ -142,7 +145,7 @@ class Node:
         channel.on_drained = on_drained
         return False
 
-    def _answered(self, timer: asyncio.TimerHandle, future: "asyncio.Future[Any]") -> None:
+    def _answered(self, timer: asyncio.TimerHandle, future: "asyncio.Future[T]") -> None:
         timer.cancel()
         self.calls -= 1
         self._used_at_ms = self._world.clock.monotonic_ms()
@@ -286,7 +289,7 @@ class Node:
             self._channel = None
 
 
-def _expire(channel: Channel, future: "asyncio.Future[Any]", address: Address) -> None:
+def _expire(channel: Channel, future: "asyncio.Future[T]", address: Address) -> None:
     """An answer that is late is not told from a later one's by a peer that stopped answering in order."""
     if not future.done():
         future.set_exception(

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from enum import Enum, auto
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from levada.client.cluster import Cluster, CoordinatorKind, Deadline, background
 from levada.client.errors import IllegalState, KafkaError, ProducerFenced, error_for
@@ -13,6 +13,7 @@ from levada.client.producer.identity import ProducerIdentity
 from levada.client.producer.partition_queue import PartitionQueue
 from levada.client.types import GroupMetadata, OffsetAndMetadata, TopicPartition
 from levada.model.errors import ErrorCode
+from levada.protocol.declare import Request
 from levada.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from levada.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -288,12 +289,12 @@ class Transactions:
 
     async def _ask(
         self,
-        request: Any,
+        request: Request[T],
         *,
         kind: CoordinatorKind = CoordinatorKind.TRANSACTION,
         key: str | None = None,
         at_most: int | None = None,
-    ) -> Any:
+    ) -> T:
         key = self.transactional_id if key is None else key
         coordinator = await self._cluster.coordinator(kind, key)
         try:

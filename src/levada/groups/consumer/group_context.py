@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from levada.coordination.timers import Timers
+from levada.coordination.timers import Deadlines
 from levada.groups.consumer.regexes import Resolution
 from levada.groups.consumer.settings import ConsumerGroupSettings
 from levada.groups.consumer.topics import TopicHashes
@@ -44,7 +44,7 @@ class Client:
 @dataclass(slots=True)
 class GroupContext:
     settings: ConsumerGroupSettings
-    timers: Timers[Any]
+    timers: Deadlines[ConsumerTimer]
     random_bytes: Callable[[int], bytes]
     image: Callable[[], Image]
     group_config: Callable[[str], Mapping[str, str]]

@@ -2,10 +2,9 @@
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 from levada.coordination.decision import Decision, Record
-from levada.coordination.timers import Timers
+from levada.coordination.timers import Deadlines
 from levada.groups.consumer import classic_members, commits, description
 from levada.groups.consumer.commits import Committer
 from levada.groups.consumer.group import Check, ConsumerGroup
@@ -56,7 +55,7 @@ class ConsumerGroups:
     def __init__(
         self,
         settings: ConsumerGroupSettings,
-        timers: Timers[Any],
+        timers: Deadlines[ConsumerTimer],
         random_bytes: Callable[[int], bytes],
         image: Callable[[], Image],
         group_config: Callable[[str], Mapping[str, str]] = lambda _: nothing(),

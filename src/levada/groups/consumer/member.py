@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from types import MappingProxyType
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from levada.groups.records import ClassicMemberMetadata, TopicPartitions
 from levada.groups.records import ConsumerGroupCurrentMemberAssignmentValue as CurrentAssignment
@@ -15,6 +15,9 @@ LEAVING = -1
 LEAVING_FOR_NOW = -2
 """Epochs in a heartbeat that are no epochs: a static member may leave and come back to its partitions (KIP-345)."""
 NO_PREVIOUS_EPOCH = -1
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 Partitions: TypeAlias = Mapping[bytes, Mapping[int, int]]
 """By topic id, the epoch at which each partition was assigned (KIP-1251). Never changed once it is made."""
@@ -30,7 +33,7 @@ class Owned(Protocol):
     partitions: Any
 
 
-def nothing() -> Mapping[Any, Any]:
+def nothing() -> Mapping[K, V]:
     return MappingProxyType({})
 
 

@@ -15,12 +15,19 @@ from levada.groups.consumer.member import (
 )
 from levada.groups.records import (
     ConsumerGroupCurrentMemberAssignmentKey,
+    ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupMemberMetadataKey,
+    ConsumerGroupMemberMetadataValue,
     ConsumerGroupMetadataKey,
+    ConsumerGroupMetadataValue,
     ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupPartitionMetadataValue,
     ConsumerGroupRegularExpressionKey,
+    ConsumerGroupRegularExpressionValue,
     ConsumerGroupTargetAssignmentMemberKey,
+    ConsumerGroupTargetAssignmentMemberValue,
     ConsumerGroupTargetAssignmentMetadataKey,
+    ConsumerGroupTargetAssignmentMetadataValue,
 )
 
 
@@ -38,16 +45,20 @@ def replay(groups: dict[str, ConsumerGroup], record: Record) -> None:
     HANDLERS[type(key)](group, key, value)
 
 
-def _epoch(group: ConsumerGroup, _: Any, value: Any) -> None:
+def _epoch(group: ConsumerGroup, _: ConsumerGroupMetadataKey, value: ConsumerGroupMetadataValue) -> None:
     group.epoch = value.epoch
     group.metadata_hash = value.metadata_hash
 
 
-def _partition_metadata(group: ConsumerGroup, _: Any, value: Any) -> None:
+def _partition_metadata(
+    group: ConsumerGroup, _: ConsumerGroupPartitionMetadataKey, value: ConsumerGroupPartitionMetadataValue | None
+) -> None:
     group.has_partition_metadata = value is not None
 
 
-def _subscription(group: ConsumerGroup, key: Any, value: Any) -> None:
+def _subscription(
+    group: ConsumerGroup, key: ConsumerGroupMemberMetadataKey, value: ConsumerGroupMemberMetadataValue | None
+) -> None:
     if value is not None:
         member = group.members.get(key.member_id) or ConsumerGroupMember(key.member_id)
         group.update_member(replace(member, **subscription_fields(value)))
@@ -55,12 +66,20 @@ def _subscription(group: ConsumerGroup, key: Any, value: Any) -> None:
         group.remove_member(key.member_id)
 
 
-def _target_epoch(group: ConsumerGroup, _: Any, value: Any) -> None:
+def _target_epoch(
+    group: ConsumerGroup,
+    _: ConsumerGroupTargetAssignmentMetadataKey,
+    value: ConsumerGroupTargetAssignmentMetadataValue | None,
+) -> None:
     group.assignment_epoch = NO_ASSIGNMENT if value is None else value.assignment_epoch
     group.assignment_timestamp_ms = 0 if value is None else value.assignment_timestamp
 
 
-def _target(group: ConsumerGroup, key: Any, value: Any) -> None:
+def _target(
+    group: ConsumerGroup,
+    key: ConsumerGroupTargetAssignmentMemberKey,
+    value: ConsumerGroupTargetAssignmentMemberValue | None,
+) -> None:
     if value is None:
         group.targets.pop(key.member_id, None)
     else:
@@ -69,7 +88,11 @@ def _target(group: ConsumerGroup, key: Any, value: Any) -> None:
         }
 
 
-def _assignment(group: ConsumerGroup, key: Any, value: Any) -> None:
+def _assignment(
+    group: ConsumerGroup,
+    key: ConsumerGroupCurrentMemberAssignmentKey,
+    value: ConsumerGroupCurrentMemberAssignmentValue | None,
+) -> None:
     member = group.members.get(key.member_id)
     if value is not None:
         member = member or ConsumerGroupMember(key.member_id)
@@ -79,7 +102,9 @@ def _assignment(group: ConsumerGroup, key: Any, value: Any) -> None:
         group.update_member(gone)
 
 
-def _regex(group: ConsumerGroup, key: Any, value: Any) -> None:
+def _regex(
+    group: ConsumerGroup, key: ConsumerGroupRegularExpressionKey, value: ConsumerGroupRegularExpressionValue | None
+) -> None:
     resolved = None if value is None else ResolvedRegex(tuple(sorted(value.topics)), value.version, value.timestamp)
     group.update_regex(key.regular_expression, resolved)
 

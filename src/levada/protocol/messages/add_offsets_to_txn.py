@@ -1,10 +1,10 @@
 """AddOffsetsToTxn (api key 25), every version."""
 
-from levada.protocol.declare import Int16, Int32, Int64, String, message
+from levada.protocol.declare import Int16, Int32, Int64, Request, String, message
 
 
 @message(api_key=25, versions="0-4", flexible="3+")
-class AddOffsetsToTxnRequest:
+class AddOffsetsToTxnRequest(Request["AddOffsetsToTxnResponse"]):
     transactional_id: String
     producer_id: Int64
     producer_epoch: Int16

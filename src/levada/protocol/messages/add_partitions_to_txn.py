@@ -3,7 +3,7 @@
 from dataclasses import field
 from typing import Annotated
 
-from levada.protocol.declare import IGNORABLE, Bool, Int16, Int32, Int64, Since, String, Until, message, struct
+from levada.protocol.declare import IGNORABLE, Bool, Int16, Int32, Int64, Request, Since, String, Until, message, struct
 
 
 @struct
@@ -22,7 +22,7 @@ class AddPartitionsToTxnTransaction:
 
 
 @message(api_key=24, versions="0-5", flexible="3+")
-class AddPartitionsToTxnRequest:
+class AddPartitionsToTxnRequest(Request["AddPartitionsToTxnResponse"]):
     transactions: Annotated[list[AddPartitionsToTxnTransaction], Since(4)] = field(default_factory=list)
     v3_and_below_transactional_id: Annotated[String, Until(3)] = ""
     v3_and_below_producer_id: Annotated[Int64, Until(3)] = 0

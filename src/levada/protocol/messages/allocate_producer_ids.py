@@ -1,10 +1,10 @@
 """AllocateProducerIds (api key 67), every version."""
 
-from levada.protocol.declare import Int16, Int32, Int64, message
+from levada.protocol.declare import Int16, Int32, Int64, Request, message
 
 
 @message(api_key=67, versions="0", flexible="0+")
-class AllocateProducerIdsRequest:
+class AllocateProducerIdsRequest(Request["AllocateProducerIdsResponse"]):
     broker_id: Int32
     broker_epoch: Int64 = -1
 

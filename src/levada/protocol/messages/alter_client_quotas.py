@@ -1,6 +1,6 @@
 """AlterClientQuotas (api key 49), every version."""
 
-from levada.protocol.declare import Bool, Float64, Int16, Int32, String, message, struct
+from levada.protocol.declare import Bool, Float64, Int16, Int32, Request, String, message, struct
 
 
 @struct
@@ -23,7 +23,7 @@ class RequestEntryData:
 
 
 @message(api_key=49, versions="0-1", flexible="1+")
-class AlterClientQuotasRequest:
+class AlterClientQuotasRequest(Request["AlterClientQuotasResponse"]):
     entries: list[RequestEntryData]
     validate_only: Bool
 

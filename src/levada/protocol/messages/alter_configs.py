@@ -1,6 +1,6 @@
 """AlterConfigs (api key 33), every version."""
 
-from levada.protocol.declare import Bool, Int8, Int16, Int32, String, message, struct
+from levada.protocol.declare import Bool, Int8, Int16, Int32, Request, String, message, struct
 
 
 @struct
@@ -17,7 +17,7 @@ class AlterConfigsResource:
 
 
 @message(api_key=33, versions="0-2", flexible="2+")
-class AlterConfigsRequest:
+class AlterConfigsRequest(Request["AlterConfigsResponse"]):
     resources: list[AlterConfigsResource]
     validate_only: Bool
 

@@ -3,7 +3,7 @@
 from dataclasses import field
 from typing import Annotated
 
-from levada.protocol.declare import Int8, Int16, Int32, Int64, Since, Until, Uuid, message, struct
+from levada.protocol.declare import Int8, Int16, Int32, Int64, Request, Since, Until, Uuid, message, struct
 
 
 @struct
@@ -29,7 +29,7 @@ class RequestTopicData:
 
 
 @message(api_key=56, versions="2-3", flexible="2+")
-class AlterPartitionRequest:
+class AlterPartitionRequest(Request["AlterPartitionResponse"]):
     broker_id: Int32
     broker_epoch: Int64 = -1
     topics: list[RequestTopicData]

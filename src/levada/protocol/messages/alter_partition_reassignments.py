@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from levada.protocol.declare import IGNORABLE, Bool, Int16, Int32, Since, String, message, struct
+from levada.protocol.declare import IGNORABLE, Bool, Int16, Int32, Request, Since, String, message, struct
 
 
 @struct
@@ -18,7 +18,7 @@ class ReassignableTopic:
 
 
 @message(api_key=45, versions="0-1", flexible="0+")
-class AlterPartitionReassignmentsRequest:
+class AlterPartitionReassignmentsRequest(Request["AlterPartitionReassignmentsResponse"]):
     timeout_ms: Int32 = 60000
     allow_replication_factor_change: Annotated[Bool, Since(1)] = True
     topics: list[ReassignableTopic]

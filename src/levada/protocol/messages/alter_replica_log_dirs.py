@@ -1,6 +1,6 @@
 """AlterReplicaLogDirs (api key 34), every version."""
 
-from levada.protocol.declare import Int16, Int32, String, message, struct
+from levada.protocol.declare import Int16, Int32, Request, String, message, struct
 
 
 @struct
@@ -16,7 +16,7 @@ class AlterReplicaLogDir:
 
 
 @message(api_key=34, versions="1-2", flexible="2+")
-class AlterReplicaLogDirsRequest:
+class AlterReplicaLogDirsRequest(Request["AlterReplicaLogDirsResponse"]):
     dirs: list[AlterReplicaLogDir]
 
 

@@ -1,6 +1,6 @@
 """AlterShareGroupOffsets (api key 91), every version."""
 
-from levada.protocol.declare import Int16, Int32, Int64, String, Uuid, message, struct
+from levada.protocol.declare import Int16, Int32, Int64, Request, String, Uuid, message, struct
 
 
 @struct
@@ -16,7 +16,7 @@ class AlterShareGroupOffsetsRequestTopic:
 
 
 @message(api_key=91, versions="0", flexible="0+")
-class AlterShareGroupOffsetsRequest:
+class AlterShareGroupOffsetsRequest(Request["AlterShareGroupOffsetsResponse"]):
     group_id: String
     topics: list[AlterShareGroupOffsetsRequestTopic]
 

@@ -1,6 +1,6 @@
 """AlterUserScramCredentials (api key 51), every version."""
 
-from levada.protocol.declare import Bytes, Int8, Int16, Int32, String, message, struct
+from levada.protocol.declare import Bytes, Int8, Int16, Int32, Request, String, message, struct
 
 
 @struct
@@ -19,7 +19,7 @@ class ScramCredentialUpsertion:
 
 
 @message(api_key=51, versions="0", flexible="0+")
-class AlterUserScramCredentialsRequest:
+class AlterUserScramCredentialsRequest(Request["AlterUserScramCredentialsResponse"]):
     deletions: list[ScramCredentialDeletion]
     upsertions: list[ScramCredentialUpsertion]
 

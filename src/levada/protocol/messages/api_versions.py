@@ -3,11 +3,11 @@
 from dataclasses import field
 from typing import Annotated
 
-from levada.protocol.declare import IGNORABLE, Bool, Int16, Int32, Int64, Since, String, Tag, message, struct
+from levada.protocol.declare import IGNORABLE, Bool, Int16, Int32, Int64, Request, Since, String, Tag, message, struct
 
 
 @message(api_key=18, versions="0-4", flexible="3+")
-class ApiVersionsRequest:
+class ApiVersionsRequest(Request["ApiVersionsResponse"]):
     client_software_name: Annotated[String, Since(3), IGNORABLE] = ""
     client_software_version: Annotated[String, Since(3), IGNORABLE] = ""
 

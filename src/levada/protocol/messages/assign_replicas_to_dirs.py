@@ -1,6 +1,6 @@
 """AssignReplicasToDirs (api key 73), every version."""
 
-from levada.protocol.declare import Int16, Int32, Int64, Uuid, message, struct
+from levada.protocol.declare import Int16, Int32, Int64, Request, Uuid, message, struct
 
 
 @struct
@@ -21,7 +21,7 @@ class DirectoryToAssign:
 
 
 @message(api_key=73, versions="0", flexible="0+")
-class AssignReplicasToDirsRequest:
+class AssignReplicasToDirsRequest(Request["AssignReplicasToDirsResponse"]):
     broker_id: Int32
     broker_epoch: Int64 = -1
     directories: list[DirectoryToAssign]

@@ -3,11 +3,11 @@
 from dataclasses import field
 from typing import Annotated
 
-from levada.protocol.declare import Bool, Int16, Int32, Int64, Since, Tag, Uuid, message
+from levada.protocol.declare import Bool, Int16, Int32, Int64, Request, Since, Tag, Uuid, message
 
 
 @message(api_key=63, versions="0-2", flexible="0+")
-class BrokerHeartbeatRequest:
+class BrokerHeartbeatRequest(Request["BrokerHeartbeatResponse"]):
     broker_id: Int32
     broker_epoch: Int64 = -1
     current_metadata_offset: Int64

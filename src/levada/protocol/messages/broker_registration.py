@@ -3,7 +3,20 @@
 from dataclasses import field
 from typing import Annotated
 
-from levada.protocol.declare import IGNORABLE, Bool, Int16, Int32, Int64, Since, String, UInt16, Uuid, message, struct
+from levada.protocol.declare import (
+    IGNORABLE,
+    Bool,
+    Int16,
+    Int32,
+    Int64,
+    Request,
+    Since,
+    String,
+    UInt16,
+    Uuid,
+    message,
+    struct,
+)
 
 
 @struct
@@ -22,7 +35,7 @@ class Feature:
 
 
 @message(api_key=62, versions="0-4", flexible="0+")
-class BrokerRegistrationRequest:
+class BrokerRegistrationRequest(Request["BrokerRegistrationResponse"]):
     broker_id: Int32
     cluster_id: String
     incarnation_id: Uuid

@@ -2,11 +2,11 @@
 
 from typing import Annotated
 
-from levada.protocol.declare import IGNORABLE, Bool, Int8, Int16, Int32, Since, String, Uuid, message, struct
+from levada.protocol.declare import IGNORABLE, Bool, Int8, Int16, Int32, Request, Since, String, Uuid, message, struct
 
 
 @message(api_key=69, versions="0-1", flexible="0+")
-class ConsumerGroupDescribeRequest:
+class ConsumerGroupDescribeRequest(Request["ConsumerGroupDescribeResponse"]):
     group_ids: list[String]
     include_authorized_operations: Bool
 

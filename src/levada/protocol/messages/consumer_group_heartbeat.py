@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from levada.protocol.declare import Int16, Int32, Since, String, Uuid, message, struct
+from levada.protocol.declare import Int16, Int32, Request, Since, String, Uuid, message, struct
 
 
 @struct
@@ -12,7 +12,7 @@ class RequestTopicPartitions:
 
 
 @message(api_key=68, versions="0-1", flexible="0+")
-class ConsumerGroupHeartbeatRequest:
+class ConsumerGroupHeartbeatRequest(Request["ConsumerGroupHeartbeatResponse"]):
     group_id: String
     member_id: String
     member_epoch: Int32

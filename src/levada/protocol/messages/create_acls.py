@@ -1,6 +1,6 @@
 """CreateAcls (api key 30), every version."""
 
-from levada.protocol.declare import Int8, Int16, Int32, String, message, struct
+from levada.protocol.declare import Int8, Int16, Int32, Request, String, message, struct
 
 
 @struct
@@ -15,7 +15,7 @@ class AclCreation:
 
 
 @message(api_key=30, versions="1-3", flexible="2+")
-class CreateAclsRequest:
+class CreateAclsRequest(Request["CreateAclsResponse"]):
     creations: list[AclCreation]
 
 

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from levada.protocol.declare import Bytes, Int16, Int32, Int64, Since, String, message, struct
+from levada.protocol.declare import Bytes, Int16, Int32, Int64, Request, Since, String, message, struct
 
 
 @struct
@@ -12,7 +12,7 @@ class CreatableRenewers:
 
 
 @message(api_key=38, versions="1-3", flexible="2+")
-class CreateDelegationTokenRequest:
+class CreateDelegationTokenRequest(Request["CreateDelegationTokenResponse"]):
     owner_principal_type: Annotated[String | None, Since(3)] = ""
     owner_principal_name: Annotated[String | None, Since(3)] = ""
     renewers: list[CreatableRenewers]

@@ -1,6 +1,6 @@
 """CreatePartitions (api key 37), every version."""
 
-from levada.protocol.declare import Bool, Int16, Int32, String, message, struct
+from levada.protocol.declare import Bool, Int16, Int32, Request, String, message, struct
 
 
 @struct
@@ -16,7 +16,7 @@ class CreatePartitionsTopic:
 
 
 @message(api_key=37, versions="0-3", flexible="2+")
-class CreatePartitionsRequest:
+class CreatePartitionsRequest(Request["CreatePartitionsResponse"]):
     topics: list[CreatePartitionsTopic]
     timeout_ms: Int32
     validate_only: Bool

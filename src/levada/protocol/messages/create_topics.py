@@ -10,6 +10,7 @@ from levada.protocol.declare import (
     Int8,
     Int16,
     Int32,
+    Request,
     Since,
     String,
     Tag,
@@ -41,7 +42,7 @@ class CreatableTopic:
 
 
 @message(api_key=19, versions="2-7", flexible="5+")
-class CreateTopicsRequest:
+class CreateTopicsRequest(Request["CreateTopicsResponse"]):
     topics: list[CreatableTopic]
     timeout_ms: Int32 = 60000
     validate_only: Bool = False

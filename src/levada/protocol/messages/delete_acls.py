@@ -1,6 +1,6 @@
 """DeleteAcls (api key 31), every version."""
 
-from levada.protocol.declare import Int8, Int16, Int32, String, message, struct
+from levada.protocol.declare import Int8, Int16, Int32, Request, String, message, struct
 
 
 @struct
@@ -15,7 +15,7 @@ class DeleteAclsFilter:
 
 
 @message(api_key=31, versions="1-3", flexible="2+")
-class DeleteAclsRequest:
+class DeleteAclsRequest(Request["DeleteAclsResponse"]):
     filters: list[DeleteAclsFilter]
 
 

@@ -1,10 +1,10 @@
 """DeleteGroups (api key 42), every version."""
 
-from levada.protocol.declare import Int16, Int32, String, message, struct
+from levada.protocol.declare import Int16, Int32, Request, String, message, struct
 
 
 @message(api_key=42, versions="0-2", flexible="2+")
-class DeleteGroupsRequest:
+class DeleteGroupsRequest(Request["DeleteGroupsResponse"]):
     groups_names: list[String]
 
 

@@ -1,6 +1,6 @@
 """DeleteRecords (api key 21), every version."""
 
-from levada.protocol.declare import Int16, Int32, Int64, String, message, struct
+from levada.protocol.declare import Int16, Int32, Int64, Request, String, message, struct
 
 
 @struct
@@ -16,7 +16,7 @@ class DeleteRecordsTopic:
 
 
 @message(api_key=21, versions="0-2", flexible="2+")
-class DeleteRecordsRequest:
+class DeleteRecordsRequest(Request["DeleteRecordsResponse"]):
     topics: list[DeleteRecordsTopic]
     timeout_ms: Int32
 

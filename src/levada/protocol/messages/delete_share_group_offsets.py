@@ -1,6 +1,6 @@
 """DeleteShareGroupOffsets (api key 92), every version."""
 
-from levada.protocol.declare import Int16, Int32, String, Uuid, message, struct
+from levada.protocol.declare import Int16, Int32, Request, String, Uuid, message, struct
 
 
 @struct
@@ -9,7 +9,7 @@ class DeleteShareGroupOffsetsRequestTopic:
 
 
 @message(api_key=92, versions="0", flexible="0+")
-class DeleteShareGroupOffsetsRequest:
+class DeleteShareGroupOffsetsRequest(Request["DeleteShareGroupOffsetsResponse"]):
     group_id: String
     topics: list[DeleteShareGroupOffsetsRequestTopic]
 

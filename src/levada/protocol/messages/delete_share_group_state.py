@@ -1,6 +1,6 @@
 """DeleteShareGroupState (api key 86), every version."""
 
-from levada.protocol.declare import Int16, Int32, String, Uuid, message, struct
+from levada.protocol.declare import Int16, Int32, Request, String, Uuid, message, struct
 
 
 @struct
@@ -15,7 +15,7 @@ class DeleteStateData:
 
 
 @message(api_key=86, versions="0", flexible="0+")
-class DeleteShareGroupStateRequest:
+class DeleteShareGroupStateRequest(Request["DeleteShareGroupStateResponse"]):
     group_id: String
     topics: list[DeleteStateData]
 

@@ -9,6 +9,7 @@ from levada.protocol.declare import (
     Int16,
     Int32,
     NullableSince,
+    Request,
     Since,
     String,
     Until,
@@ -25,7 +26,7 @@ class DeleteTopicState:
 
 
 @message(api_key=20, versions="1-6", flexible="4+")
-class DeleteTopicsRequest:
+class DeleteTopicsRequest(Request["DeleteTopicsResponse"]):
     topics: Annotated[list[DeleteTopicState], Since(6)] = field(default_factory=list)
     topic_names: Annotated[list[String], Until(5), IGNORABLE] = field(default_factory=list)
     timeout_ms: Int32

@@ -1,10 +1,10 @@
 """DescribeAcls (api key 29), every version."""
 
-from levada.protocol.declare import Int8, Int16, Int32, String, message, struct
+from levada.protocol.declare import Int8, Int16, Int32, Request, String, message, struct
 
 
 @message(api_key=29, versions="1-3", flexible="2+")
-class DescribeAclsRequest:
+class DescribeAclsRequest(Request["DescribeAclsResponse"]):
     resource_type_filter: Int8
     resource_name_filter: String | None
     pattern_type_filter: Int8 = 3

@@ -1,6 +1,6 @@
 """DescribeClientQuotas (api key 48), every version."""
 
-from levada.protocol.declare import Bool, Float64, Int8, Int16, Int32, String, message, struct
+from levada.protocol.declare import Bool, Float64, Int8, Int16, Int32, Request, String, message, struct
 
 
 @struct
@@ -11,7 +11,7 @@ class ComponentData:
 
 
 @message(api_key=48, versions="0-1", flexible="1+")
-class DescribeClientQuotasRequest:
+class DescribeClientQuotasRequest(Request["DescribeClientQuotasResponse"]):
     components: list[ComponentData]
     strict: Bool
 

@@ -2,11 +2,11 @@
 
 from typing import Annotated
 
-from levada.protocol.declare import Bool, Int8, Int16, Int32, Since, String, message, struct
+from levada.protocol.declare import Bool, Int8, Int16, Int32, Request, Since, String, message, struct
 
 
 @message(api_key=60, versions="0-2", flexible="0+")
-class DescribeClusterRequest:
+class DescribeClusterRequest(Request["DescribeClusterResponse"]):
     include_cluster_authorized_operations: Bool
     endpoint_type: Annotated[Int8, Since(1)] = 1
     include_fenced_brokers: Annotated[Bool, Since(2)] = False

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from levada.protocol.declare import IGNORABLE, Bool, Int8, Int16, Int32, Since, String, message, struct
+from levada.protocol.declare import IGNORABLE, Bool, Int8, Int16, Int32, Request, Since, String, message, struct
 
 
 @struct
@@ -13,7 +13,7 @@ class DescribeConfigsResource:
 
 
 @message(api_key=32, versions="1-4", flexible="4+")
-class DescribeConfigsRequest:
+class DescribeConfigsRequest(Request["DescribeConfigsResponse"]):
     resources: list[DescribeConfigsResource]
     include_synonyms: Bool = False
     include_documentation: Annotated[Bool, Since(3)] = False

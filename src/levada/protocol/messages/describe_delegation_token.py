@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from levada.protocol.declare import Bytes, Int16, Int32, Int64, Since, String, message, struct
+from levada.protocol.declare import Bytes, Int16, Int32, Int64, Request, Since, String, message, struct
 
 
 @struct
@@ -12,7 +12,7 @@ class DescribeDelegationTokenOwner:
 
 
 @message(api_key=41, versions="1-3", flexible="2+")
-class DescribeDelegationTokenRequest:
+class DescribeDelegationTokenRequest(Request["DescribeDelegationTokenResponse"]):
     owners: list[DescribeDelegationTokenOwner] | None
 
 

@@ -2,11 +2,11 @@
 
 from typing import Annotated
 
-from levada.protocol.declare import IGNORABLE, Bool, Bytes, Int16, Int32, Since, String, message, struct
+from levada.protocol.declare import IGNORABLE, Bool, Bytes, Int16, Int32, Request, Since, String, message, struct
 
 
 @message(api_key=15, versions="0-6", flexible="5+")
-class DescribeGroupsRequest:
+class DescribeGroupsRequest(Request["DescribeGroupsResponse"]):
     groups: list[String]
     include_authorized_operations: Annotated[Bool, Since(3)] = False
 

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from levada.protocol.declare import IGNORABLE, Bool, Int16, Int32, Int64, Since, String, message, struct
+from levada.protocol.declare import IGNORABLE, Bool, Int16, Int32, Int64, Request, Since, String, message, struct
 
 
 @struct
@@ -12,7 +12,7 @@ class DescribableLogDirTopic:
 
 
 @message(api_key=35, versions="1-5", flexible="2+")
-class DescribeLogDirsRequest:
+class DescribeLogDirsRequest(Request["DescribeLogDirsResponse"]):
     topics: list[DescribableLogDirTopic] | None
 
 

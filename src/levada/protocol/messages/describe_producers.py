@@ -1,6 +1,6 @@
 """DescribeProducers (api key 61), every version."""
 
-from levada.protocol.declare import Int16, Int32, Int64, String, message, struct
+from levada.protocol.declare import Int16, Int32, Int64, Request, String, message, struct
 
 
 @struct
@@ -10,7 +10,7 @@ class TopicRequest:
 
 
 @message(api_key=61, versions="0", flexible="0+")
-class DescribeProducersRequest:
+class DescribeProducersRequest(Request["DescribeProducersResponse"]):
     topics: list[TopicRequest]
 
 

@@ -9,6 +9,7 @@ from levada.protocol.declare import (
     Int16,
     Int32,
     Int64,
+    Request,
     Since,
     String,
     UInt16,
@@ -30,7 +31,7 @@ class RequestTopicData:
 
 
 @message(api_key=55, versions="0-2", flexible="0+")
-class DescribeQuorumRequest:
+class DescribeQuorumRequest(Request["DescribeQuorumResponse"]):
     topics: list[RequestTopicData]
 
 

@@ -1,6 +1,6 @@
 """DescribeTopicPartitions (api key 75), every version."""
 
-from levada.protocol.declare import Bool, Int16, Int32, String, Uuid, message, struct
+from levada.protocol.declare import Bool, Int16, Int32, Request, String, Uuid, message, struct
 
 
 @struct
@@ -15,7 +15,7 @@ class RequestCursor:
 
 
 @message(api_key=75, versions="0", flexible="0+")
-class DescribeTopicPartitionsRequest:
+class DescribeTopicPartitionsRequest(Request["DescribeTopicPartitionsResponse"]):
     topics: list[TopicRequest]
     response_partition_limit: Int32 = 2000
     cursor: RequestCursor | None = None

@@ -1,10 +1,10 @@
 """DescribeTransactions (api key 65), every version."""
 
-from levada.protocol.declare import Int16, Int32, Int64, String, message, struct
+from levada.protocol.declare import Int16, Int32, Int64, Request, String, message, struct
 
 
 @message(api_key=65, versions="0", flexible="0+")
-class DescribeTransactionsRequest:
+class DescribeTransactionsRequest(Request["DescribeTransactionsResponse"]):
     transactional_ids: list[String]
 
 

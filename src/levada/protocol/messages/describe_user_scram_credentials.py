@@ -1,6 +1,6 @@
 """DescribeUserScramCredentials (api key 50), every version."""
 
-from levada.protocol.declare import Int8, Int16, Int32, String, message, struct
+from levada.protocol.declare import Int8, Int16, Int32, Request, String, message, struct
 
 
 @struct
@@ -9,7 +9,7 @@ class UserName:
 
 
 @message(api_key=50, versions="0", flexible="0+")
-class DescribeUserScramCredentialsRequest:
+class DescribeUserScramCredentialsRequest(Request["DescribeUserScramCredentialsResponse"]):
     users: list[UserName] | None
 
 

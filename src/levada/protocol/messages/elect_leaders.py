@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from levada.protocol.declare import Int8, Int16, Int32, Since, String, message, struct
+from levada.protocol.declare import Int8, Int16, Int32, Request, Since, String, message, struct
 
 
 @struct
@@ -12,7 +12,7 @@ class TopicPartitions:
 
 
 @message(api_key=43, versions="0-2", flexible="2+")
-class ElectLeadersRequest:
+class ElectLeadersRequest(Request["ElectLeadersResponse"]):
     election_type: Annotated[Int8, Since(1)] = 0
     topic_partitions: list[TopicPartitions] | None
     timeout_ms: Int32 = 60000

@@ -2,11 +2,11 @@
 
 from typing import Annotated
 
-from levada.protocol.declare import IGNORABLE, Bool, Int16, Int32, Int64, Since, String, message
+from levada.protocol.declare import IGNORABLE, Bool, Int16, Int32, Int64, Request, Since, String, message
 
 
 @message(api_key=26, versions="0-5", flexible="3+")
-class EndTxnRequest:
+class EndTxnRequest(Request["EndTxnResponse"]):
     transactional_id: String
     producer_id: Int64
     producer_epoch: Int16

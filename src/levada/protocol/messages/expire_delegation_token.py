@@ -1,10 +1,10 @@
 """ExpireDelegationToken (api key 40), every version."""
 
-from levada.protocol.declare import Bytes, Int16, Int32, Int64, message
+from levada.protocol.declare import Bytes, Int16, Int32, Int64, Request, message
 
 
 @message(api_key=40, versions="1-2", flexible="2+")
-class ExpireDelegationTokenRequest:
+class ExpireDelegationTokenRequest(Request["ExpireDelegationTokenResponse"]):
     hmac: Bytes
     expiry_time_period_ms: Int64
 

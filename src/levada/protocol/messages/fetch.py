@@ -12,6 +12,7 @@ from levada.protocol.declare import (
     Int16,
     Int32,
     Int64,
+    Request,
     Since,
     StoredRecords,
     String,
@@ -56,7 +57,7 @@ class ForgottenTopic:
 
 
 @message(api_key=1, versions="4-18", flexible="12+")
-class FetchRequest:
+class FetchRequest(Request["FetchResponse"]):
     cluster_id: Annotated[String | None, Since(12), Tag(0), IGNORABLE] = None
     replica_id: Annotated[Int32, Until(14)] = -1
     replica_state: Annotated[ReplicaState | None, Since(15), Tag(1)] = None

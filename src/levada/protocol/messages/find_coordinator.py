@@ -3,11 +3,11 @@
 from dataclasses import field
 from typing import Annotated
 
-from levada.protocol.declare import IGNORABLE, Int8, Int16, Int32, Since, String, Until, message, struct
+from levada.protocol.declare import IGNORABLE, Int8, Int16, Int32, Request, Since, String, Until, message, struct
 
 
 @message(api_key=10, versions="0-6", flexible="3+")
-class FindCoordinatorRequest:
+class FindCoordinatorRequest(Request["FindCoordinatorResponse"]):
     key: Annotated[String, Until(3)] = ""
     key_type: Annotated[Int8, Since(1)] = 0
     coordinator_keys: Annotated[list[String], Since(4)] = field(default_factory=list)

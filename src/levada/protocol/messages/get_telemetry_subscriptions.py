@@ -1,10 +1,10 @@
 """GetTelemetrySubscriptions (api key 71), every version."""
 
-from levada.protocol.declare import Bool, Int8, Int16, Int32, String, Uuid, message
+from levada.protocol.declare import Bool, Int8, Int16, Int32, Request, String, Uuid, message
 
 
 @message(api_key=71, versions="0", flexible="0+")
-class GetTelemetrySubscriptionsRequest:
+class GetTelemetrySubscriptionsRequest(Request["GetTelemetrySubscriptionsResponse"]):
     client_instance_id: Uuid
 
 

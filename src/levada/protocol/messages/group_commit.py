@@ -1,6 +1,6 @@
 """GroupCommit (api key 32000), ours alone: several transactions committed as one."""
 
-from levada.protocol.declare import Int16, Int32, Int64, String, message, struct
+from levada.protocol.declare import Int16, Int32, Int64, Request, String, message, struct
 
 
 @struct
@@ -11,7 +11,7 @@ class GroupCommitMember:
 
 
 @message(api_key=32000, versions="0", flexible="0+")
-class GroupCommitRequest:
+class GroupCommitRequest(Request["GroupCommitResponse"]):
     members: list[GroupCommitMember]
 
 

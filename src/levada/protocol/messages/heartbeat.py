@@ -2,11 +2,11 @@
 
 from typing import Annotated
 
-from levada.protocol.declare import IGNORABLE, Int16, Int32, Since, String, message
+from levada.protocol.declare import IGNORABLE, Int16, Int32, Request, Since, String, message
 
 
 @message(api_key=12, versions="0-4", flexible="4+")
-class HeartbeatRequest:
+class HeartbeatRequest(Request["HeartbeatResponse"]):
     group_id: String
     generation_id: Int32
     member_id: String

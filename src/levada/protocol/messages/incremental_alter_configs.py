@@ -1,6 +1,6 @@
 """IncrementalAlterConfigs (api key 44), every version."""
 
-from levada.protocol.declare import Bool, Int8, Int16, Int32, String, message, struct
+from levada.protocol.declare import Bool, Int8, Int16, Int32, Request, String, message, struct
 
 
 @struct
@@ -18,7 +18,7 @@ class AlterConfigsResource:
 
 
 @message(api_key=44, versions="0-1", flexible="1+")
-class IncrementalAlterConfigsRequest:
+class IncrementalAlterConfigsRequest(Request["IncrementalAlterConfigsResponse"]):
     resources: list[AlterConfigsResource]
     validate_only: Bool
 

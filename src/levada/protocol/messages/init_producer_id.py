@@ -2,11 +2,11 @@
 
 from typing import Annotated
 
-from levada.protocol.declare import Bool, Int16, Int32, Int64, Since, String, message
+from levada.protocol.declare import Bool, Int16, Int32, Int64, Request, Since, String, message
 
 
 @message(api_key=22, versions="0-6", flexible="2+")
-class InitProducerIdRequest:
+class InitProducerIdRequest(Request["InitProducerIdResponse"]):
     transactional_id: String | None
     transaction_timeout_ms: Int32
     producer_id: Annotated[Int64, Since(3)] = -1

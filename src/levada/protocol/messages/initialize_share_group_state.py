@@ -1,6 +1,6 @@
 """InitializeShareGroupState (api key 83), every version."""
 
-from levada.protocol.declare import Int16, Int32, Int64, String, Uuid, message, struct
+from levada.protocol.declare import Int16, Int32, Int64, Request, String, Uuid, message, struct
 
 
 @struct
@@ -17,7 +17,7 @@ class InitializeStateData:
 
 
 @message(api_key=83, versions="0", flexible="0+")
-class InitializeShareGroupStateRequest:
+class InitializeShareGroupStateRequest(Request["InitializeShareGroupStateResponse"]):
     group_id: String
     topics: list[InitializeStateData]
 

@@ -9,6 +9,7 @@ from levada.protocol.declare import (
     Int16,
     Int32,
     NullableSince,
+    Request,
     Since,
     String,
     message,
@@ -23,7 +24,7 @@ class JoinGroupRequestProtocol:
 
 
 @message(api_key=11, versions="0-9", flexible="6+")
-class JoinGroupRequest:
+class JoinGroupRequest(Request["JoinGroupResponse"]):
     group_id: String
     session_timeout_ms: Int32
     rebalance_timeout_ms: Annotated[Int32, Since(1), IGNORABLE] = -1

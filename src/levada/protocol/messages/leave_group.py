@@ -3,7 +3,7 @@
 from dataclasses import field
 from typing import Annotated
 
-from levada.protocol.declare import IGNORABLE, Int16, Int32, Since, String, Until, message, struct
+from levada.protocol.declare import IGNORABLE, Int16, Int32, Request, Since, String, Until, message, struct
 
 
 @struct
@@ -14,7 +14,7 @@ class MemberIdentity:
 
 
 @message(api_key=13, versions="0-5", flexible="4+")
-class LeaveGroupRequest:
+class LeaveGroupRequest(Request["LeaveGroupResponse"]):
     group_id: String
     member_id: Annotated[String, Until(2)] = ""
     members: Annotated[list[MemberIdentity], Since(3)] = field(default_factory=list)

@@ -3,11 +3,11 @@
 from dataclasses import field
 from typing import Annotated
 
-from levada.protocol.declare import IGNORABLE, Int8, Int16, Int32, Since, String, message, struct
+from levada.protocol.declare import IGNORABLE, Int8, Int16, Int32, Request, Since, String, message, struct
 
 
 @message(api_key=74, versions="0-1", flexible="0+")
-class ListConfigResourcesRequest:
+class ListConfigResourcesRequest(Request["ListConfigResourcesResponse"]):
     resource_types: Annotated[list[Int8], Since(1)] = field(default_factory=list)
 
 

@@ -3,11 +3,11 @@
 from dataclasses import field
 from typing import Annotated
 
-from levada.protocol.declare import IGNORABLE, Int16, Int32, Since, String, message, struct
+from levada.protocol.declare import IGNORABLE, Int16, Int32, Request, Since, String, message, struct
 
 
 @message(api_key=16, versions="0-5", flexible="3+")
-class ListGroupsRequest:
+class ListGroupsRequest(Request["ListGroupsResponse"]):
     states_filter: Annotated[list[String], Since(4)] = field(default_factory=list)
     types_filter: Annotated[list[String], Since(5)] = field(default_factory=list)
 

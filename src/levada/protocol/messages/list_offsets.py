@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from levada.protocol.declare import IGNORABLE, Int8, Int16, Int32, Int64, Since, String, message, struct
+from levada.protocol.declare import IGNORABLE, Int8, Int16, Int32, Int64, Request, Since, String, message, struct
 
 
 @struct
@@ -19,7 +19,7 @@ class ListOffsetsTopic:
 
 
 @message(api_key=2, versions="1-11", flexible="6+")
-class ListOffsetsRequest:
+class ListOffsetsRequest(Request["ListOffsetsResponse"]):
     replica_id: Int32
     isolation_level: Annotated[Int8, Since(2)] = 0
     topics: list[ListOffsetsTopic]

@@ -1,6 +1,6 @@
 """ListPartitionReassignments (api key 46), every version."""
 
-from levada.protocol.declare import Int16, Int32, String, message, struct
+from levada.protocol.declare import Int16, Int32, Request, String, message, struct
 
 
 @struct
@@ -10,7 +10,7 @@ class ListPartitionReassignmentsTopics:
 
 
 @message(api_key=46, versions="0", flexible="0+")
-class ListPartitionReassignmentsRequest:
+class ListPartitionReassignmentsRequest(Request["ListPartitionReassignmentsResponse"]):
     timeout_ms: Int32 = 60000
     topics: list[ListPartitionReassignmentsTopics] | None = None
 

@@ -2,11 +2,11 @@
 
 from typing import Annotated
 
-from levada.protocol.declare import Int16, Int32, Int64, Since, String, message, struct
+from levada.protocol.declare import Int16, Int32, Int64, Request, Since, String, message, struct
 
 
 @message(api_key=66, versions="0-2", flexible="0+")
-class ListTransactionsRequest:
+class ListTransactionsRequest(Request["ListTransactionsResponse"]):
     state_filters: list[String]
     producer_id_filters: list[Int64]
     duration_filter: Annotated[Int64, Since(1)] = -1

@@ -10,6 +10,7 @@ from levada.protocol.declare import (
     Int16,
     Int32,
     NullableSince,
+    Request,
     Since,
     String,
     Until,
@@ -26,7 +27,7 @@ class MetadataRequestTopic:
 
 
 @message(api_key=3, versions="0-13", flexible="9+")
-class MetadataRequest:
+class MetadataRequest(Request["MetadataResponse"]):
     topics: Annotated[list[MetadataRequestTopic] | None, NullableSince(1)]
     allow_auto_topic_creation: Annotated[Bool, Since(4)] = True
     include_cluster_authorized_operations: Annotated[Bool, Since(8), Until(10)] = False

@@ -8,6 +8,7 @@ from levada.protocol.declare import (
     Int16,
     Int32,
     Int64,
+    Request,
     Since,
     String,
     Until,
@@ -33,7 +34,7 @@ class OffsetCommitRequestTopic:
 
 
 @message(api_key=8, versions="2-10", flexible="8+")
-class OffsetCommitRequest:
+class OffsetCommitRequest(Request["OffsetCommitResponse"]):
     group_id: String
     generation_id_or_member_epoch: Int32 = -1
     member_id: String

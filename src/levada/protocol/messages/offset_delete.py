@@ -1,6 +1,6 @@
 """OffsetDelete (api key 47), every version."""
 
-from levada.protocol.declare import Int16, Int32, String, message, struct
+from levada.protocol.declare import Int16, Int32, Request, String, message, struct
 
 
 @struct
@@ -15,7 +15,7 @@ class OffsetDeleteRequestTopic:
 
 
 @message(api_key=47, versions="0")
-class OffsetDeleteRequest:
+class OffsetDeleteRequest(Request["OffsetDeleteResponse"]):
     group_id: String
     topics: list[OffsetDeleteRequestTopic]
 

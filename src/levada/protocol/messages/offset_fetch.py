@@ -11,6 +11,7 @@ from levada.protocol.declare import (
     Int32,
     Int64,
     NullableSince,
+    Request,
     Since,
     String,
     Until,
@@ -42,7 +43,7 @@ class OffsetFetchRequestGroup:
 
 
 @message(api_key=9, versions="1-10", flexible="6+")
-class OffsetFetchRequest:
+class OffsetFetchRequest(Request["OffsetFetchResponse"]):
     group_id: Annotated[String, Until(7)] = ""
     topics: Annotated[list[OffsetFetchRequestTopic] | None, Until(7), NullableSince(2)] = field(default_factory=list)
     groups: Annotated[list[OffsetFetchRequestGroup], Since(8)] = field(default_factory=list)

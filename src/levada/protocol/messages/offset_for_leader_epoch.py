@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from levada.protocol.declare import IGNORABLE, Int16, Int32, Int64, Since, String, message, struct
+from levada.protocol.declare import IGNORABLE, Int16, Int32, Int64, Request, Since, String, message, struct
 
 
 @struct
@@ -19,7 +19,7 @@ class OffsetForLeaderTopic:
 
 
 @message(api_key=23, versions="2-4", flexible="4+")
-class OffsetForLeaderEpochRequest:
+class OffsetForLeaderEpochRequest(Request["OffsetForLeaderEpochResponse"]):
     replica_id: Annotated[Int32, Since(3), IGNORABLE] = -2
     topics: list[OffsetForLeaderTopic]
 

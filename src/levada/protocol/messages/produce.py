@@ -10,6 +10,7 @@ from levada.protocol.declare import (
     Int32,
     Int64,
     Records,
+    Request,
     Since,
     String,
     Tag,
@@ -34,7 +35,7 @@ class TopicProduceData:
 
 
 @message(api_key=0, versions="3-13", flexible="9+")
-class ProduceRequest:
+class ProduceRequest(Request["ProduceResponse"]):
     transactional_id: String | None = None
     acks: Int16
     timeout_ms: Int32

@@ -1,10 +1,10 @@
 """PushTelemetry (api key 72), every version."""
 
-from levada.protocol.declare import Bool, Bytes, Int8, Int16, Int32, Uuid, message
+from levada.protocol.declare import Bool, Bytes, Int8, Int16, Int32, Request, Uuid, message
 
 
 @message(api_key=72, versions="0", flexible="0+")
-class PushTelemetryRequest:
+class PushTelemetryRequest(Request["PushTelemetryResponse"]):
     client_instance_id: Uuid
     subscription_id: Int32
     terminating: Bool

@@ -1,6 +1,6 @@
 """ReadShareGroupState (api key 84), every version."""
 
-from levada.protocol.declare import Int8, Int16, Int32, Int64, String, Uuid, message, struct
+from levada.protocol.declare import Int8, Int16, Int32, Int64, Request, String, Uuid, message, struct
 
 
 @struct
@@ -16,7 +16,7 @@ class ReadStateData:
 
 
 @message(api_key=84, versions="0", flexible="0+")
-class ReadShareGroupStateRequest:
+class ReadShareGroupStateRequest(Request["ReadShareGroupStateResponse"]):
     group_id: String
     topics: list[ReadStateData]
 

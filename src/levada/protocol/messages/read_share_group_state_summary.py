@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from levada.protocol.declare import IGNORABLE, Int16, Int32, Int64, Since, String, Uuid, message, struct
+from levada.protocol.declare import IGNORABLE, Int16, Int32, Int64, Request, Since, String, Uuid, message, struct
 
 
 @struct
@@ -18,7 +18,7 @@ class ReadStateSummaryData:
 
 
 @message(api_key=87, versions="0-1", flexible="0+")
-class ReadShareGroupStateSummaryRequest:
+class ReadShareGroupStateSummaryRequest(Request["ReadShareGroupStateSummaryResponse"]):
     group_id: String
     topics: list[ReadStateSummaryData]
 

@@ -1,10 +1,10 @@
 """RenewDelegationToken (api key 39), every version."""
 
-from levada.protocol.declare import Bytes, Int16, Int32, Int64, message
+from levada.protocol.declare import Bytes, Int16, Int32, Int64, Request, message
 
 
 @message(api_key=39, versions="1-2", flexible="2+")
-class RenewDelegationTokenRequest:
+class RenewDelegationTokenRequest(Request["RenewDelegationTokenResponse"]):
     hmac: Bytes
     renew_period_ms: Int64
 

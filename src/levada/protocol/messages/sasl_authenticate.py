@@ -2,11 +2,11 @@
 
 from typing import Annotated
 
-from levada.protocol.declare import IGNORABLE, Bytes, Int16, Int64, Since, String, message
+from levada.protocol.declare import IGNORABLE, Bytes, Int16, Int64, Request, Since, String, message
 
 
 @message(api_key=36, versions="0-2", flexible="2+")
-class SaslAuthenticateRequest:
+class SaslAuthenticateRequest(Request["SaslAuthenticateResponse"]):
     auth_bytes: Bytes
 
 

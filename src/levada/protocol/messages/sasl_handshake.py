@@ -1,10 +1,10 @@
 """SaslHandshake (api key 17), every version."""
 
-from levada.protocol.declare import Int16, String, message
+from levada.protocol.declare import Int16, Request, String, message
 
 
 @message(api_key=17, versions="0-1")
-class SaslHandshakeRequest:
+class SaslHandshakeRequest(Request["SaslHandshakeResponse"]):
     mechanism: String
 
 

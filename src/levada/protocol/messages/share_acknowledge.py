@@ -2,7 +2,20 @@
 
 from typing import Annotated
 
-from levada.protocol.declare import IGNORABLE, Bool, Int8, Int16, Int32, Int64, Since, String, Uuid, message, struct
+from levada.protocol.declare import (
+    IGNORABLE,
+    Bool,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    Request,
+    Since,
+    String,
+    Uuid,
+    message,
+    struct,
+)
 
 
 @struct
@@ -25,7 +38,7 @@ class AcknowledgeTopic:
 
 
 @message(api_key=79, versions="1-2", flexible="1+")
-class ShareAcknowledgeRequest:
+class ShareAcknowledgeRequest(Request["ShareAcknowledgeResponse"]):
     group_id: String | None = None
     member_id: String | None
     share_session_epoch: Int32

@@ -10,6 +10,7 @@ from levada.protocol.declare import (
     Int16,
     Int32,
     Int64,
+    Request,
     Since,
     StoredRecords,
     String,
@@ -45,7 +46,7 @@ class ForgottenTopic:
 
 
 @message(api_key=78, versions="1-2", flexible="1+")
-class ShareFetchRequest:
+class ShareFetchRequest(Request["ShareFetchResponse"]):
     group_id: String | None = None
     member_id: String | None
     share_session_epoch: Int32

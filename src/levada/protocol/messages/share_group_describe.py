@@ -1,10 +1,10 @@
 """ShareGroupDescribe (api key 77), every version."""
 
-from levada.protocol.declare import Bool, Int16, Int32, String, Uuid, message, struct
+from levada.protocol.declare import Bool, Int16, Int32, Request, String, Uuid, message, struct
 
 
 @message(api_key=77, versions="1", flexible="1+")
-class ShareGroupDescribeRequest:
+class ShareGroupDescribeRequest(Request["ShareGroupDescribeResponse"]):
     group_ids: list[String]
     include_authorized_operations: Bool
 

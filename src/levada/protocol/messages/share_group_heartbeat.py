@@ -1,10 +1,10 @@
 """ShareGroupHeartbeat (api key 76), every version."""
 
-from levada.protocol.declare import Int16, Int32, String, Uuid, message, struct
+from levada.protocol.declare import Int16, Int32, Request, String, Uuid, message, struct
 
 
 @message(api_key=76, versions="1", flexible="1+")
-class ShareGroupHeartbeatRequest:
+class ShareGroupHeartbeatRequest(Request["ShareGroupHeartbeatResponse"]):
     group_id: String
     member_id: String
     member_epoch: Int32

@@ -1,10 +1,10 @@
 """StreamsGroupDescribe (api key 89), every version."""
 
-from levada.protocol.declare import Bool, Int16, Int32, Int64, String, UInt16, message, struct
+from levada.protocol.declare import Bool, Int16, Int32, Int64, Request, String, UInt16, message, struct
 
 
 @message(api_key=89, versions="0", flexible="0+")
-class StreamsGroupDescribeRequest:
+class StreamsGroupDescribeRequest(Request["StreamsGroupDescribeResponse"]):
     group_ids: list[String]
     include_authorized_operations: Bool
 

@@ -1,6 +1,6 @@
 """StreamsGroupHeartbeat (api key 88), every version."""
 
-from levada.protocol.declare import Bool, Int8, Int16, Int32, Int64, String, UInt16, message, struct
+from levada.protocol.declare import Bool, Int8, Int16, Int32, Int64, Request, String, UInt16, message, struct
 
 
 @struct
@@ -61,7 +61,7 @@ class TaskOffset:
 
 
 @message(api_key=88, versions="0", flexible="0+")
-class StreamsGroupHeartbeatRequest:
+class StreamsGroupHeartbeatRequest(Request["StreamsGroupHeartbeatResponse"]):
     group_id: String
     member_id: String
     member_epoch: Int32

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from levada.protocol.declare import IGNORABLE, Bytes, Int16, Int32, Since, String, message, struct
+from levada.protocol.declare import IGNORABLE, Bytes, Int16, Int32, Request, Since, String, message, struct
 
 
 @struct
@@ -12,7 +12,7 @@ class SyncGroupRequestAssignment:
 
 
 @message(api_key=14, versions="0-5", flexible="4+")
-class SyncGroupRequest:
+class SyncGroupRequest(Request["SyncGroupResponse"]):
     group_id: String
     generation_id: Int32
     member_id: String

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from levada.protocol.declare import IGNORABLE, Int16, Int32, Int64, Since, String, message, struct
+from levada.protocol.declare import IGNORABLE, Int16, Int32, Int64, Request, Since, String, message, struct
 
 
 @struct
@@ -20,7 +20,7 @@ class TxnOffsetCommitRequestTopic:
 
 
 @message(api_key=28, versions="0-5", flexible="3+")
-class TxnOffsetCommitRequest:
+class TxnOffsetCommitRequest(Request["TxnOffsetCommitResponse"]):
     transactional_id: String
     group_id: String
     producer_id: Int64

@@ -1,10 +1,10 @@
 """UnregisterBroker (api key 64), every version."""
 
-from levada.protocol.declare import Int16, Int32, String, message
+from levada.protocol.declare import Int16, Int32, Request, String, message
 
 
 @message(api_key=64, versions="0", flexible="0+")
-class UnregisterBrokerRequest:
+class UnregisterBrokerRequest(Request["UnregisterBrokerResponse"]):
     broker_id: Int32
 
 

@@ -3,7 +3,7 @@
 from dataclasses import field
 from typing import Annotated
 
-from levada.protocol.declare import IGNORABLE, Bool, Int8, Int16, Int32, Since, String, Until, message, struct
+from levada.protocol.declare import IGNORABLE, Bool, Int8, Int16, Int32, Request, Since, String, Until, message, struct
 
 
 @struct
@@ -15,7 +15,7 @@ class FeatureUpdateKey:
 
 
 @message(api_key=57, versions="0-2", flexible="0+")
-class UpdateFeaturesRequest:
+class UpdateFeaturesRequest(Request["UpdateFeaturesResponse"]):
     timeout_ms: Int32 = 60000
     feature_updates: list[FeatureUpdateKey]
     validate_only: Annotated[Bool, Since(1)] = False

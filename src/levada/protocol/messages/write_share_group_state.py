@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from levada.protocol.declare import IGNORABLE, Int8, Int16, Int32, Int64, Since, String, Uuid, message, struct
+from levada.protocol.declare import IGNORABLE, Int8, Int16, Int32, Int64, Request, Since, String, Uuid, message, struct
 
 
 @struct
@@ -30,7 +30,7 @@ class WriteStateData:
 
 
 @message(api_key=85, versions="0-1", flexible="0+")
-class WriteShareGroupStateRequest:
+class WriteShareGroupStateRequest(Request["WriteShareGroupStateResponse"]):
     group_id: String
     topics: list[WriteStateData]
 

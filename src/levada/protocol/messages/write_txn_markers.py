@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from levada.protocol.declare import IGNORABLE, Bool, Int8, Int16, Int32, Int64, Since, String, message, struct
+from levada.protocol.declare import IGNORABLE, Bool, Int8, Int16, Int32, Int64, Request, Since, String, message, struct
 
 
 @struct
@@ -22,7 +22,7 @@ class WritableTxnMarker:
 
 
 @message(api_key=27, versions="1-2", flexible="1+")
-class WriteTxnMarkersRequest:
+class WriteTxnMarkersRequest(Request["WriteTxnMarkersResponse"]):
     markers: list[WritableTxnMarker]
 
 

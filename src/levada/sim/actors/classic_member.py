@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-from typing import Any
 
 from levada.model.errors import ErrorCode
 from levada.protocol.messages.consumer_protocol import (
@@ -15,7 +14,7 @@ from levada.protocol.messages.consumer_protocol import (
     encode_subscription,
 )
 from levada.protocol.messages.heartbeat import HeartbeatRequest
-from levada.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from levada.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from levada.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from levada.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from levada.sim.actors.group_member import (
@@ -114,7 +113,7 @@ class ClassicMember(RawMember):
         else:
             await self._go_on(reply.error_code, "JoinGroup")
 
-    async def _sync(self, joined: Any) -> None:
+    async def _sync(self, joined: JoinGroupResponse) -> None:
         assignments: list[SyncGroupRequestAssignment] = []
         self._counts = None
         self._is_among_consumers = not joined.leader

@@ -3,14 +3,14 @@
 import asyncio
 import random
 from collections.abc import Sequence
-from typing import Any
 
 from levada.model.errors import ErrorCode
-from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from levada.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
+    OffsetFetchResponse,
 )
 from levada.records import BatchView, iter_batches
 from levada.records.builder import ControlType
@@ -18,6 +18,7 @@ from levada.sim.actors.transactional_producer import TOPIC
 from levada.sim.checkers import CheckFailed
 from levada.sim.checkers.transaction_history import CommittedView, TransactionHistory, check_offset
 from levada.sim.requests.connections import Caller, Connector
+from levada.sim.requests.topics import records_of
 
 READ_COMMITTED = 1
 MAX_BYTES = (300, 2_000, 100_000)
@@ -70,7 +71,7 @@ class CommittedReader:
             take(self.views[one.partition_index], one)
 
 
-def take(view: CommittedView, answer: Any) -> None:
+def take(view: CommittedView, answer: PartitionData) -> None:
     """What a consumer makes of an answer: it leaves out the transactions that it is told were aborted."""
     if not view.position <= answer.last_stable_offset <= answer.high_watermark:
         text = f"{view.position} <= {answer.last_stable_offset} <= {answer.high_watermark}"
@@ -78,7 +79,7 @@ def take(view: CommittedView, answer: Any) -> None:
     view.last_stable_offset, view.high_watermark = answer.last_stable_offset, answer.high_watermark
     begins = sorted(answer.aborted_transactions or [], key=lambda one: one.first_offset)
     aborted: dict[int, None] = {}
-    for batch in iter_batches(answer.records or b""):
+    for batch in iter_batches(records_of(answer)):
         batch.validate()
         while begins and begins[0].first_offset <= batch.last_offset:
             aborted[begins.pop(0).producer_id] = None
@@ -125,7 +126,7 @@ def _offset_request(transactional_id: str, *, require_stable: bool) -> OffsetFet
     return OffsetFetchRequest(groups=[group], require_stable=require_stable)
 
 
-def _label(reply: Any, *, require_stable: bool) -> str | None:
+def _label(reply: OffsetFetchResponse, *, require_stable: bool) -> str | None:
     [group] = reply.groups
     if group.error_code in NOT_NOW:
         return None

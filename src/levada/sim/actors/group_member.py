@@ -5,10 +5,10 @@ import random
 from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 from levada.model.errors import ErrorCode
-from levada.protocol.declare import NO_UUID
+from levada.protocol.declare import NO_UUID, Request
 from levada.protocol.messages.metadata import MetadataRequest
 from levada.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -26,6 +26,8 @@ from levada.sim.checkers.group_history import GroupHistory, SentCommit
 from levada.sim.checkers.partition_log import Partition
 from levada.sim.requests.connections import RETRY_SECONDS, Caller
 from levada.world.world import World
+
+T = TypeVar("T")
 
 CALL_SECONDS = 1.0
 SESSION_SECONDS = 3.0
@@ -132,7 +134,7 @@ class RawMember(Actor):
 
     # Requests
 
-    async def ask(self, request: Any, version: int, seconds: float = CALL_SECONDS) -> Any:
+    async def ask(self, request: Request[T], version: int, seconds: float = CALL_SECONDS) -> T | None:
         """The answer, or None; in calm times there is one."""
         asked_s = self.now_s
         reply = await self._caller.ask(request, version, seconds)
@@ -145,8 +147,8 @@ class RawMember(Actor):
         reply = await self.ask(MetadataRequest(topics=None), 12)
         if reply is None:
             return None
-        self._names = {topic.topic_id: topic.name for topic in reply.topics}
-        return {topic.name: len(topic.partitions) for topic in reply.topics}
+        self._names = {topic.topic_id: topic.name or "" for topic in reply.topics}
+        return {topic.name or "": len(topic.partitions) for topic in reply.topics}
 
     async def obey_pause(self) -> None:
         """Stand still, as a process does that is stopped or collects garbage."""

@@ -131,9 +131,9 @@ class Instance(Actor):
             self.chance.shuffle(members)
             reply = await self._caller.ask(GroupCommitRequest(members=members), 0, self.chance.choice(CALL_SECONDS))
             code = None if reply is None else ErrorCode(reply.error_code)
-            if code is ErrorCode.NONE:
+            if reply is not None and code is ErrorCode.NONE:
                 break
-            if code in FENCED | ABORTABLE:
+            if reply is not None and code in FENCED | ABORTABLE:
                 self._check_refusal({one.transactional_id: one.error_code for one in reply.results})
                 if not may_have_happened:
                     for attempt in attempts:

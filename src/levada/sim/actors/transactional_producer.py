@@ -4,11 +4,17 @@ import asyncio
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from levada.model.errors import ErrorCode
+from levada.protocol.declare import Request
 from levada.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from levada.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from levada.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+)
 from levada.protocol.messages.end_txn import EndTxnRequest
 from levada.protocol.messages.init_producer_id import InitProducerIdRequest
 from levada.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -21,6 +27,8 @@ from levada.records import build_batch
 from levada.sim.checkers import CheckFailed
 from levada.sim.checkers.transaction_history import Attempt, ProducerIdClaim, TransactionFate, TransactionHistory
 from levada.sim.requests.connections import RETRY_SECONDS, Caller
+
+T = TypeVar("T")
 
 TOPIC = "ledger"
 CALL_SECONDS = (0.2, 1.0)
@@ -124,7 +132,7 @@ class TransactionalProducer:
             code = None if reply is None else ErrorCode(reply.error_code)
             if code not in MAY_HAVE_HAPPENED and reply is not None:
                 claim.answered_s = _now_s()
-            if code is ErrorCode.NONE:
+            if reply is not None and code is ErrorCode.NONE:
                 break
             if code in FENCED:
                 raise Fenced
@@ -209,7 +217,7 @@ class TransactionalProducer:
             sent_s = self._send()
             reply = await self._ask(request, self.style.end)
             code = None if reply is None else ErrorCode(reply.error_code)
-            if code is ErrorCode.NONE:
+            if reply is not None and code is ErrorCode.NONE:
                 break
             if code in FENCED | ABORTABLE and commits and not may_have_happened:
                 attempt.abort()
@@ -288,7 +296,7 @@ class TransactionalProducer:
             "a partition",
         )
 
-    async def _repeat(self, request: Any, version: int, code_of: Any, what: str) -> None:
+    async def _repeat(self, request: Request[T], version: int, code_of: Callable[[T], int], what: str) -> None:
         for _ in range(TRIES):
             sent_s = self._send()
             reply = await self._ask_in_transaction(request, version)
@@ -298,7 +306,7 @@ class TransactionalProducer:
         self.was_unheard = True
         raise MustAbort
 
-    async def _ask(self, request: Any, version: int) -> Any:
+    async def _ask(self, request: Request[T], version: int) -> T | None:
         seconds = self._chance.choice(CALL_SECONDS)
         if self._chance.random() < 0.02:
             self._late.append(asyncio.get_running_loop().create_task(self._send_late(request, version)))
@@ -310,14 +318,14 @@ class TransactionalProducer:
             self.was_unheard = True
         return reply
 
-    async def _send_late(self, request: Any, version: int) -> None:
+    async def _send_late(self, request: Request[object], version: int) -> None:
         """The network keeps a message for so long that its sender, on other connections, is ahead of it."""
         await asyncio.sleep(self._chance.random() * LATE_SECONDS)
         caller = self._connect()
         await caller.ask(request, version)
         caller.close()
 
-    async def _ask_in_transaction(self, request: Any, version: int) -> Any:
+    async def _ask_in_transaction(self, request: Request[T], version: int) -> T | None:
         """A producer that gets no answer may end its transaction, and the end may then overtake what is on its way."""
         reply = await self._ask(request, version)
         if reply is None and self._chance.random() < 0.4:
@@ -352,7 +360,7 @@ class TransactionalProducer:
         self._history.check_fenced(self._claim, self._began_s, self.style.timeout_ms / 1_000, _now_s(), what)
 
 
-def _results(reply: Any) -> list[Any]:
+def _results(reply: AddPartitionsToTxnResponse) -> list[AddPartitionsToTxnPartitionResult]:
     return [one for topic in reply.results_by_topic_v3_and_below for one in topic.results_by_partition]
 
 

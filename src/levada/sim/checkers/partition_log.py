@@ -13,6 +13,7 @@ from levada.records import BatchView, iter_batches
 from levada.records.builder import ControlType
 from levada.sim.checkers.check_failed import CheckFailed
 from levada.sim.requests.connections import Connector
+from levada.sim.requests.topics import records_of
 
 Partition = tuple[str, int]
 """A topic's name and an index."""
@@ -58,7 +59,7 @@ class PartitionLog:
             found = reply.responses[0].partitions[0]
             if found.error_code:
                 raise CheckFailed(f"{self._partition} cannot be read: {ErrorCode(found.error_code).name}")
-            for batch in iter_batches(found.records or b""):
+            for batch in iter_batches(records_of(found)):
                 batch.validate()
                 self._take(batch)
             if self._position >= found.high_watermark:
@@ -114,7 +115,7 @@ async def read_log(connector: Connector, topic: str, partition: int) -> list[tup
         found = response.responses[0].partitions[0]
         assert found.error_code == ErrorCode.NONE, ErrorCode(found.error_code)
         before = next_offset
-        for batch in iter_batches(found.records):
+        for batch in iter_batches(records_of(found)):
             batch.validate()
             new = [record for record in batch.records() if record.offset >= next_offset]
             log += [(record.offset, record.value or b"") for record in new]

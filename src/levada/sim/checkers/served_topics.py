@@ -38,7 +38,8 @@ async def served_topics(connector: Connector) -> dict[str, ServedTopic]:
             raise CheckFailed(f"{topic.name} has partitions without a leader")
         if [partition.partition_index for partition in topic.partitions] != list(range(len(topic.partitions))):
             raise CheckFailed(f"{topic.name} has partitions {topic.partitions}")
-        topics[topic.name] = ServedTopic(topic.topic_id, len(topic.partitions), await _configs(connector, topic.name))
+        name = topic.name or ""
+        topics[name] = ServedTopic(topic.topic_id, len(topic.partitions), await _configs(connector, name))
     return topics
 
 
@@ -46,7 +47,7 @@ async def _configs(connector: Connector, topic: str) -> tuple[tuple[str, str], .
     resource = DescribeConfigsResource(resource_type=TOPIC, resource_name=topic, configuration_keys=None)
     reply = await connector.call(DescribeConfigsRequest(resources=[resource]), 4)
     entries = reply.results[0].configs
-    return tuple(sorted((one.name, one.value) for one in entries if one.config_source == DYNAMIC_TOPIC_CONFIG))
+    return tuple(sorted((one.name, one.value or "") for one in entries if one.config_source == DYNAMIC_TOPIC_CONFIG))
 
 
 async def _check_served(connector: Connector, history: TopicHistory, partition: int) -> None:

@@ -85,7 +85,7 @@ async def _check_offsets(connector: Connector, history: GroupHistory) -> None:
     found = {(topic.name, one.partition_index): one for topic in group.topics for one in topic.partitions}
     for partition in history.offsets.commits:
         one = found.get(partition)
-        label, offset = ("", NOTHING_COMMITTED) if one is None else (one.metadata, one.committed_offset)
+        label, offset = ("", NOTHING_COMMITTED) if one is None else (one.metadata or "", one.committed_offset)
         history.offsets.check_read(partition, label, offset, asked_s, loop.time())
 
 

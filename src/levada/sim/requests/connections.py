@@ -1,10 +1,13 @@
 """Two ways to ask a broker: until there is an answer, and once."""
 
 import asyncio
-from typing import Any
+from typing import TypeVar
 
 from levada.net.channel import Channel, ChannelClosed
+from levada.protocol.declare import Request
 from levada.world.world import World
+
+T = TypeVar("T")
 
 RETRY_SECONDS = 0.05
 CALL_SECONDS = 2.0
@@ -19,7 +22,7 @@ class Caller:
         self._port = port
         self._channel: Channel | None = None
 
-    async def ask(self, request: Any, version: int, seconds: float = CALL_SECONDS) -> Any:
+    async def ask(self, request: Request[T], version: int, seconds: float = CALL_SECONDS) -> T | None:
         """The answer, or None; waits for the broker to be there."""
         while self._channel is None:
             try:
@@ -45,7 +48,7 @@ class Connector:
     def __init__(self, world: World, host: str, port: int) -> None:
         self._caller = Caller(world, host, port)
 
-    async def call(self, request: object, version: int) -> Any:
+    async def call(self, request: Request[T], version: int) -> T:
         """What had no answer may have been carried out."""
         while True:
             reply = await self._caller.ask(request, version)

@@ -4,12 +4,15 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from levada.model.buffers import Buffer
 from levada.model.errors import ErrorCode
 from levada.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from levada.protocol.messages.fetch import PartitionData
 from levada.protocol.messages.find_coordinator import FindCoordinatorRequest
 from levada.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from levada.records import build_batch
 from levada.sim.requests.connections import RETRY_SECONDS, Connector
+from levada.world.disk import FileRange
 
 GROUP, TRANSACTION = 0, 1
 """Key types of FindCoordinator."""
@@ -47,3 +50,9 @@ def produce_request(topic: str, partition: int, value: bytes) -> ProduceRequest:
     batch = build_batch([(0, None, value, ())])
     data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=partition, records=batch)])
     return ProduceRequest(acks=-1, timeout_ms=1_000, topic_data=[data])
+
+
+def records_of(answer: PartitionData) -> Buffer:
+    """The batches in a broker's answer to a fetch."""
+    assert not isinstance(answer.records, FileRange), "only brokers send files"
+    return answer.records or b""
