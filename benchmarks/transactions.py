@@ -25,7 +25,7 @@ from benchmarks.load import Connection
 from benchmarks.servers import Server, broker_command, running
 from benchmarks.wire import check_created, create_topic_frame
 from levada import Producer as OwnProducer
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.model.hashes import coordinator_partition
 from levada.net.channel import Channel
 from levada.protocol.messages.describe_transactions import DescribeTransactionsRequest

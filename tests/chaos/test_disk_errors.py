@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.node import Node, node_settings
 from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from levada.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaError
 
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.net.channel import Channel
 from levada.protocol.messages.end_txn import EndTxnRequest
 from levada.protocol.messages.find_coordinator import FindCoordinatorRequest

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.net.channel import Channel
 from levada.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from levada.protocol.messages.delete_topics import DeleteTopicsRequest

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.net.channel import Channel
 from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from levada.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic

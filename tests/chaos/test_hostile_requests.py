@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from levada.broker.response_errors import error_counter
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.net.channel import Channel, ChannelClosed
 from levada.protocol.api import ApiKey, request_class
 from levada.protocol.headers import encode_request_header

@@ -15,7 +15,7 @@ import pytest
 from levada import Admin, Producer
 from levada.client.admin import ConfigResource, NewTopic
 from levada.client.errors import KafkaError
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.model.hashes import coordinator_partition
 from levada.net.channel import Channel
 from levada.protocol.messages.describe_log_dirs import DescribeLogDirsRequest

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.net.channel import Channel, ChannelClosed
 from levada.protocol.messages.api_versions import ApiVersionsRequest
 from levada.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest

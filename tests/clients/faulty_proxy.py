@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.api import ApiKey
 from levada.protocol.codec import decode_prefix, encode_bytes
 from levada.protocol.headers import decode_request_header, encode_response_header, response_has_tags, skip_tags

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from levada.broker.response_errors import error_counter
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.api import ApiKey, response_class
 from levada.protocol.codec import decode_prefix
 from levada.protocol.errors import CodecError

@@ -8,7 +8,7 @@ import pytest
 
 from levada import Admin, Producer
 from levada.client.admin import ConfigResource, NewTopic
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from tests.brokers import BrokerProcess
 from tests.tools.stages import wait_until
 

@@ -23,7 +23,7 @@ from levada import Admin, Consumer, Producer
 from levada.client.admin import ConfigResource, NewTopic
 from levada.client.errors import OffsetOutOfRange
 from levada.client.types import TopicPartition
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.api import ApiKey
 from levada.protocol.codec import decode_prefix, encode_bytes
 from levada.protocol.headers import decode_response_header, encode_request_header

@@ -20,7 +20,7 @@ from kafka import OffsetAndMetadata
 from kafka import TopicPartition as KafkaPythonPartition
 from kafka.admin import KafkaAdminClient, MemberToRemove
 
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.model.hashes import coordinator_partition
 from levada.net.channel import Channel
 from levada.protocol.messages.find_coordinator import FindCoordinatorRequest

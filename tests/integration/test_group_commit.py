@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.model.hashes import coordinator_partition
 from levada.net.channel import Channel
 from levada.protocol.api import ApiKey
@@ -193,6 +193,16 @@ def test_a_group_that_makes_no_sense_is_refused_and_changes_nothing(broker: Brok
 
     talk(broker, session)
     wait_until(lambda: read_committed(broker, "whole") == [one.encode() for one in salted("whole", 3)])
+
+
+def test_a_group_of_very_long_ids_is_refused(broker: BrokerProcess) -> None:
+    """To find out who coordinates them would hold the broker."""
+
+    async def session(channel: Channel) -> None:
+        answer = await commit(channel, [member_of(f"{number}".rjust(30_000, "x"), 1, 0) for number in range(9)])
+        assert (answer.error_code, answer.results) == (ErrorCode.INVALID_REQUEST, [])
+
+    talk(broker, session)
 
 
 def test_who_lost_the_reply_gets_the_same_again_even_from_the_next_broker(own_broker: BrokerProcess) -> None:

@@ -14,7 +14,7 @@ import pytest
 from levada import Admin, Consumer, Producer
 from levada.client.admin import OffsetSpec
 from levada.client.errors import UnknownTopicOrPartition
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.net.channel import Channel
 from levada.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,

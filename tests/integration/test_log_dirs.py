@@ -13,7 +13,7 @@ from levada import Admin, Consumer
 from levada.client.admin import ConfigResource, NewTopic, Replica
 from levada.client.errors import UnknownTopicOrPartition
 from levada.client.types import TopicPartition
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from tests.brokers import BrokerProcess, sound
 from tests.integration.directories import NAMES, RATE, SEGMENT_BYTES, SLOW, Moving, limit_moves, three_directories
 from tests.tools.running import run_ours

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.model.hashes import coordinator_partition
 from levada.net.channel import Channel, ChannelClosed
 from levada.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest

@@ -10,7 +10,7 @@ import pytest
 from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient
 
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.model.hashes import coordinator_partition
 from levada.net.channel import Channel
 from levada.protocol.messages.offset_fetch import (

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.net.channel import Channel, ChannelClosed
 from levada.protocol.api import ApiKey
 from levada.protocol.messages.api_versions import ApiVersionsRequest

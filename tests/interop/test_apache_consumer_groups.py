@@ -11,7 +11,7 @@ import pytest
 from levada.groups.consumer import Client, Committer, ConsumerGroupSettings, Interval
 from levada.groups.group import ClassicGroupState, Group
 from levada.groups.member import Member
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.net.channel import Channel
 from levada.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest, DescribedGroup
 from levada.protocol.messages.consumer_group_heartbeat import (

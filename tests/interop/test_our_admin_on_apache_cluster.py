@@ -22,7 +22,7 @@ from levada.client.admin import (
 )
 from levada.client.errors import TimedOut
 from levada.client.types import OffsetAndMetadata, TopicPartition
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from tests.clients.admin_cases.case import Target, known, until
 from tests.clients.admin_cases.surroundings import open_transaction, produce
 from tests.interop.test_apache_broker import JARS, SETTINGS, START_SECONDS, STOP_SECONDS, free_ports, java

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from levada.model.errors import (
+    ApiError,
     InvalidProducerEpoch,
     InvalidRecord,
-    InvalidTxnState,
-    KafkaError,
+    InvalidTransactionState,
     OffsetOutOfRange,
-    OutOfOrderSequenceNumber,
+    OutOfOrderSequence,
     TransactionCoordinatorFenced,
 )
 from levada.records import BatchView
@@ -33,10 +33,10 @@ CASES = ("a-plain", "a2-log-append-time", "b-transactions", "c-epochs", "c2-trun
 STATES = ("clean", "killed", "torn", "noindex", "corrupt")
 T0 = 1_700_000_000_000
 
-ERRORS: dict[str, type[KafkaError]] = {
-    "OutOfOrderSequenceException": OutOfOrderSequenceNumber,
+ERRORS: dict[str, type[ApiError]] = {
+    "OutOfOrderSequenceException": OutOfOrderSequence,
     "InvalidProducerEpochException": InvalidProducerEpoch,
-    "InvalidTxnStateException": InvalidTxnState,
+    "InvalidTxnStateException": InvalidTransactionState,
     "TransactionCoordinatorFencedException": TransactionCoordinatorFenced,
     "InvalidRecordException": InvalidRecord,
 }

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from levada.model.errors import DuplicateSequenceNumber, OutOfOrderSequenceNumber
+from levada.model.errors import DuplicateSequence, OutOfOrderSequence
 from levada.records import BatchView, Codec, build_batch
 from levada.records.builder import ControlType, parse_control_record
 from levada.records.offset_map import SLOT_BYTES
@@ -199,7 +199,7 @@ class KilledCompactedLog:
             return
         try:
             appended = self._send(last[back])
-        except (OutOfOrderSequenceNumber, DuplicateSequenceNumber):
+        except (OutOfOrderSequence, DuplicateSequence):
             assert back > 0
             return
         assert (appended.base_offset, appended.is_duplicate) == (last[back].base_offset, True)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from levada.coordination.shard import Shard
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.end_txn import EndTxnRequest
 from levada.protocol.messages.init_producer_id import InitProducerIdRequest
 from levada.transactions import (

@@ -5,7 +5,8 @@ from typing import Any
 
 from levada.groups import GroupSettings, JoiningClient
 from levada.groups.records import GroupMetadataKey, OffsetCommitKey
-from levada.model.errors import CoordinatorNotAvailable, ErrorCode, KafkaError
+from levada.model.error_codes import ErrorCode
+from levada.model.errors import ApiError, CoordinatorNotAvailable
 from levada.protocol.messages.join_group import JoinGroupResponse
 from levada.protocol.messages.sync_group import SyncGroupResponse
 from tests.unit.groups.harness import Coordinator
@@ -142,7 +143,7 @@ class ClassicPlayer:
         return [self._told(self._waiting.pop(token), self._coordinator.replies[token]) for token in due]
 
     def _told(self, name: str, reply: Any) -> str:
-        if isinstance(reply, KafkaError):
+        if isinstance(reply, ApiError):
             return f"{name} refused: {reply.code.name}"
         code = ErrorCode(reply.error_code)
         if isinstance(reply, SyncGroupResponse):

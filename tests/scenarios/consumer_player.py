@@ -10,7 +10,7 @@ from levada.groups.records import OffsetCommitKey
 from levada.metadata.delta import apply
 from levada.metadata.image import Image
 from levada.metadata.records import PartitionRecord, RemoveTopicRecord, TopicRecord
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     RequestTopicPartitions,

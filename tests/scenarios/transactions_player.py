@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from levada.model.errors import CoordinatorNotAvailable, ErrorCode, KafkaError
+from levada.model.error_codes import ErrorCode
+from levada.model.errors import ApiError, CoordinatorNotAvailable
 from levada.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from levada.protocol.messages.init_producer_id import InitProducerIdResponse
 from levada.transactions import GroupMember, GroupOutcome, Marker, MarkerWork, TransactionMachine, TransactionSettings
@@ -96,7 +97,7 @@ class TransactionsPlayer:
         """The same members with the same epochs, as a client that did not get the reply would ask again."""
         members, names = self._group, [member.transactional_id for member in self._group]
         outcome = self._ask(lambda machine, token: machine.group_commit(token, members, self._coordinator.now_ms))
-        if outcome is None or isinstance(outcome, KafkaError):
+        if outcome is None or isinstance(outcome, ApiError):
             return [f"group commit: {'waits' if outcome is None else outcome.code.name}"]
         assert isinstance(outcome, GroupOutcome)
         told = [f"group commit: {outcome.error_code.name}"]

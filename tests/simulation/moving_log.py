@@ -10,7 +10,7 @@ from levada.client.admin import ConfigResource, NewTopic
 from levada.client.admin.admin import Admin
 from levada.client.producer import Producer
 from levada.client.types import TopicPartition
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.node import Node, node_settings
 from levada.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,

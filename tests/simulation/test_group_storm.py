@@ -16,7 +16,7 @@ from levada.groups.classic import ClassicGroups
 from levada.groups.consumer.group import ConsumerGroup
 from levada.groups.rebalance import Rebalance
 from levada.groups.records import ConsumerGroupCurrentMemberAssignmentKey, GroupMetadataKey, OffsetCommitKey
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.sim.checkers import CheckFailed
 from levada.sim.checkers.group_history import Generations, OffsetHistory, PartitionOwners
 from levada.sim.frame import run_scenario

@@ -13,7 +13,8 @@ from levada.broker.replicas import Replicas
 from levada.doors.local import LocalDoor
 from levada.metadata.door import Token
 from levada.model.config import ConfigError
-from levada.model.errors import ErrorCode, KafkaError
+from levada.model.error_codes import ErrorCode
+from levada.model.errors import ApiError
 from levada.node import opening
 from levada.node.directories import Found
 from levada.sim.checkers import CheckFailed
@@ -50,7 +51,7 @@ def is_caught(seeds: range = range(30)) -> bool:
         except CheckFailed:
             return True
         except RunFailed as failure:
-            if isinstance(failure.__cause__, (KafkaError, ConfigError)):
+            if isinstance(failure.__cause__, (ApiError, ConfigError)):
                 return True
             # A seeded bug that no longer fits the code it is put into.
             raise

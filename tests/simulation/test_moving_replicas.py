@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.sim import Simulation
 from levada.sim.requests.topics import create_topic
 from levada.sim.world.disk_faults import DiskFaults

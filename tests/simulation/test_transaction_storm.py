@@ -17,7 +17,7 @@ from levada.broker.markers import MarkerSender
 from levada.broker.transaction_coordinator import TransactionCoordinator
 from levada.coordination.decision import EndOfTransaction, Record
 from levada.coordination.shard import Shard
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.sim.actors.transactional_producer import TOPIC
 from levada.sim.checkers import CheckFailed
 from levada.sim.checkers.transaction_history import (

@@ -1,6 +1,6 @@
 """ACLs of a broker without an authorizer: there are none, and requests about them are refused as Apache's are."""
 
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.net.reply import CloseConnection
 
 REFUSED = ErrorCode.SECURITY_DISABLED

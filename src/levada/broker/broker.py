@@ -44,7 +44,7 @@ class Controller(Protocol):
     """The cluster's controller, in this process or at another broker."""
 
     def submit(self, request: AnsweredBy[Reply], version: int) -> Awaitable[Reply]:
-        """The reply, once the decision counts and this broker knows of it; KafkaError if there is none."""
+        """The reply, once the decision counts and this broker knows of it; ApiError if there is none."""
         ...
 
 

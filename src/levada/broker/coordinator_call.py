@@ -6,7 +6,8 @@ from typing import TypeVar
 
 from levada.broker.coordinators import Coordinator, Operation
 from levada.coordination.shard import Machine
-from levada.model.errors import ErrorCode, KafkaError
+from levada.model.error_codes import ErrorCode
+from levada.model.errors import ApiError
 
 M = TypeVar("M", bound=Machine)
 Reply = TypeVar("Reply")
@@ -25,7 +26,7 @@ def call_coordinator(
         future = coordinator.submit(identifier, operation)
         # A task for each heartbeat would cost more than the heartbeat.
         return answer(future.result()) if future.done() else _later(future, answer, refuse)
-    except KafkaError as error:
+    except ApiError as error:
         return refuse(error.code)
 
 
@@ -34,5 +35,5 @@ async def _later(
 ) -> Response:
     try:
         return answer(await future)
-    except KafkaError as error:
+    except ApiError as error:
         return refuse(error.code)

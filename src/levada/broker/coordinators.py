@@ -10,7 +10,7 @@ from levada.broker.journal import Decode, Encode, PartitionJournal, read_journal
 from levada.broker.partition import Partition
 from levada.coordination.decision import Record
 from levada.coordination.shard import Machine, Shard, Token
-from levada.model.errors import CoordinatorLoadInProgress, KafkaError, NotCoordinator
+from levada.model.errors import ApiError, CoordinatorLoadInProgress, NotCoordinator
 from levada.model.hashes import coordinator_partition
 from levada.protocol.errors import CodecError
 from levada.records import Codec, RecordsError
@@ -29,7 +29,7 @@ MAX_RETRY_SECONDS = 30.0
 
 LOAD_BUFFER_SIZE = 5 * 1024 * 1024
 
-LOAD_ERRORS = (KafkaError, OSError, RecordsError, CodecError)
+LOAD_ERRORS = (ApiError, OSError, RecordsError, CodecError)
 """What a disk or damaged bytes raise; anything else is a fault of ours."""
 
 M = TypeVar("M", bound=Machine)
@@ -216,7 +216,7 @@ class Coordinator(Generic[M]):
         return [shard.machine for shard in self._shards.values() if shard.is_serving]
 
     def submit(self, identifier: str, operation: Operation[M, Reply]) -> "asyncio.Future[Reply]":
-        """The reply, once it counts; KafkaError if this broker cannot answer for the group or transactional id."""
+        """The reply, once it counts; ApiError if this broker cannot answer for the group or transactional id."""
         shard = self._shard_of(identifier)
         future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         token = cast("Token[Reply]", future)

@@ -14,7 +14,8 @@ from levada.broker.large_requests import LargeRequests, encode_in_slices
 from levada.broker.metrics import BrokerMetrics
 from levada.broker.produce_fast_path import ProduceFastPath
 from levada.broker.route import Request, Route
-from levada.model.errors import ErrorCode, KafkaError
+from levada.model.error_codes import ErrorCode
+from levada.model.errors import ApiError
 from levada.model.metrics import Registry
 from levada.net.connection import ServerConnection
 from levada.net.reply import CloseConnection, Reply
@@ -66,13 +67,13 @@ class Dispatcher:
     def __call__(self, frame: memoryview, connection: ServerConnection) -> "Reply | asyncio.Future[Reply]":
         started_ns = self._perf_ns()
         fast_path = self._fast_paths.get(frame[:4].tobytes())
-        refusal: KafkaError | None = None
+        refusal: ApiError | None = None
         if fast_path is not None:
             try:
                 reply = fast_path.answer(frame, started_ns)
                 if reply is not None:
                     return reply
-            except KafkaError as error:
+            except ApiError as error:
                 refusal = error
         try:
             header = decode_request_header(frame)

@@ -13,7 +13,7 @@ from levada.broker.metrics import ApiMetrics, ApisCalled
 from levada.broker.partition import Partition
 from levada.broker.request_templates import RequestTemplate
 from levada.broker.route import Request
-from levada.model.errors import KafkaError
+from levada.model.errors import ApiError
 from levada.model.topics import INTERNAL_TOPICS
 from levada.net.reply import Reply
 from levada.protocol.api import ApiKey, request_class
@@ -68,11 +68,11 @@ class FastPath(ABC, Generic[M, R, Known]):
     def answer(self, frame: memoryview, started_ns: int) -> Reply:
         """The reply to a request that is known and can be answered at once, None for any other.
 
-        A KafkaError says why a request was refused; `refuse` makes the response of it.
+        A ApiError says why a request was refused; `refuse` makes the response of it.
         """
 
     @abstractmethod
-    def refuse(self, message: M, request: Request, error: KafkaError) -> R:
+    def refuse(self, message: M, request: Request, error: ApiError) -> R:
         """The response to a request that `answer` has refused."""
 
     @abstractmethod
@@ -124,7 +124,7 @@ class FastPath(ABC, Generic[M, R, Known]):
         """The partition that a request means, if it is led from here and all parts of the broker agree on it."""
         try:
             partition = self._broker.partition(name, topic_id, index)
-        except KafkaError:
+        except ApiError:
             return None
         topic = self._broker.image.topics.get(partition.topic)
         if topic is None or topic.topic_id != partition.topic_id or partition.topic in INTERNAL_TOPICS:

@@ -19,7 +19,7 @@ from levada.broker.partition import ANY_EPOCH, Partition
 from levada.broker.request_templates import ResponseTemplate
 from levada.broker.route import Request
 from levada.model.buffers import Buffer
-from levada.model.errors import KafkaError
+from levada.model.errors import ApiError
 from levada.net.reply import Reply
 from levada.protocol.api import ApiKey
 from levada.protocol.messages.fetch import (
@@ -89,7 +89,7 @@ class FetchFastPath(FastPath[FetchRequest, FetchResponse, KnownFetch]):
         if records is None:
             try:
                 records = log.read(offset, known.max_bytes, at_least_one_batch=True, upper_offset=high_watermark)
-            except KafkaError:
+            except ApiError:
                 # The handler will meet it again.
                 return None
         if records is None or len(records) < known.min_bytes:
@@ -105,7 +105,7 @@ class FetchFastPath(FastPath[FetchRequest, FetchResponse, KnownFetch]):
             return reply.with_records(frame, high_watermark, stable, start, records)
         return [reply.before_records(frame, high_watermark, stable, start, size), records, reply.tail]
 
-    def refuse(self, message: FetchRequest, request: Request, error: KafkaError) -> FetchResponse:
+    def refuse(self, message: FetchRequest, request: Request, error: ApiError) -> FetchResponse:
         raise AssertionError("a fetch that cannot be answered is left to the handler")
 
     def learn(self, frame: memoryview, client_id: str | None, message: FetchRequest) -> None:

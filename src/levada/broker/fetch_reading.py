@@ -9,15 +9,16 @@ from levada.broker.fetch_sessions import (
     NO_SESSION,
     UNKNOWN_OFFSET,
     FetchSession,
-    InvalidFetchSessionEpoch,
     WantedPartition,
 )
 from levada.broker.partition import Partition
 from levada.broker.route import Request
 from levada.metadata.image import PartitionState
+from levada.model.error_codes import ErrorCode
 from levada.model.errors import (
-    ErrorCode,
-    KafkaError,
+    ApiError,
+    InconsistentTopicId,
+    InvalidFetchSessionEpoch,
     NotLeaderOrFollower,
     OffsetOutOfRange,
     UnknownLeaderEpoch,
@@ -46,10 +47,6 @@ FIRST_WITH_NEW_LEADER = 16
 LAST_WITHOUT_STORAGE_ERROR = 5
 SLICE = 500
 """How many of very many partitions are looked at before others have a turn."""
-
-
-class InconsistentTopicId(KafkaError):
-    code = ErrorCode.INCONSISTENT_TOPIC_ID
 
 
 class Fetch:
@@ -124,7 +121,7 @@ class Fetch:
                 self._unknown += 1
                 self._has_failed |= partition is not None
                 self._refuse(wanted, error)
-            except KafkaError as error:
+            except ApiError as error:
                 self._has_failed = True
                 self._refuse(wanted, error)
 
@@ -225,7 +222,7 @@ class Fetch:
         # later one that does not fit waits for the next fetch: a consumer that finds no whole batch gives up.
         return None if records is not None and self.size and records.size > max_bytes else records
 
-    def _refuse(self, wanted: WantedPartition, error: KafkaError) -> None:
+    def _refuse(self, wanted: WantedPartition, error: ApiError) -> None:
         code = error.code
         if code == ErrorCode.KAFKA_STORAGE_ERROR and self._version <= LAST_WITHOUT_STORAGE_ERROR:
             code = ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -6,7 +6,7 @@ from typing import Protocol, TypeAlias
 
 from levada.broker.metrics import TopicMetrics
 from levada.broker.partition import Partition
-from levada.model.errors import ErrorCode, KafkaError
+from levada.model.errors import FetchSessionIdNotFound, FetchSessionTopicIdError, InvalidFetchSessionEpoch
 from levada.protocol.declare import MAX_INT32, NO_UUID
 from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 
@@ -26,18 +26,6 @@ MAX_PARTITIONS = 500_000
 Key: TypeAlias = tuple[bytes | str, int]
 Rank: TypeAlias = tuple[bool, int, int]
 """Whether a follower has it, how many partitions it has, its id: of several sessions the lowest goes first."""
-
-
-class FetchSessionIdNotFound(KafkaError):
-    code = ErrorCode.FETCH_SESSION_ID_NOT_FOUND
-
-
-class InvalidFetchSessionEpoch(KafkaError):
-    code = ErrorCode.INVALID_FETCH_SESSION_EPOCH
-
-
-class FetchSessionTopicIdError(KafkaError):
-    code = ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
 
 
 class WaitingFetch(Protocol):
@@ -188,7 +176,7 @@ class FetchSessions:
         return len(self._sessions)
 
     def begin(self, request: FetchRequest, *, uses_topic_ids: bool, is_privileged: bool, now_ms: int) -> FetchSession:
-        """The session that a request belongs to, brought up to date with it; KafkaError where there is none such."""
+        """The session that a request belongs to, brought up to date with it; ApiError where there is none such."""
         if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             former = self._sessions.get(request.session_id)
             if former is not None:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 
-from levada.model.errors import KafkaError
+from levada.model.errors import ApiError
 from levada.model.metrics import Timer
 from levada.storage.log import Log
 from levada.world.background import start
@@ -72,7 +72,7 @@ class Flushing:
             else:
                 self._durations.record((self._clock.perf_ns() - started_ns) // NANOSECONDS_PER_US)
             outcome.set_result(None)
-        except KafkaError as error:
+        except ApiError as error:
             outcome.set_exception(error)
         except Exception as error:
             # An error of our own: what is on the device cannot be known.

@@ -7,7 +7,7 @@ from levada.broker.coordinator_call import call_coordinator
 from levada.broker.coordinators import Operation
 from levada.broker.route import Request
 from levada.groups import GroupMachine
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 
 Reply = TypeVar("Reply")
 Response = TypeVar("Response")

@@ -4,7 +4,8 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from levada.model.errors import CoordinatorNotAvailable, ErrorCode
+from levada.model.error_codes import ErrorCode
+from levada.model.errors import CoordinatorNotAvailable
 from levada.model.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from levada.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 

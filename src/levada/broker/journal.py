@@ -7,11 +7,11 @@ from typing import TypeAlias
 from levada.broker.partition import Partition
 from levada.coordination.decision import NO_PRODUCER, EndOfTransaction, Record
 from levada.model.buffers import Buffer
+from levada.model.error_codes import ErrorCode
 from levada.model.errors import (
+    ApiError,
     CoordinatorNotAvailable,
-    ErrorCode,
     InvalidProducerEpoch,
-    KafkaError,
     NotCoordinator,
     UnknownServerError,
 )
@@ -30,7 +30,7 @@ Decode: TypeAlias = Callable[[Buffer, Buffer | None], Record | None]
 
 MIN_READ_SIZE = 64 * 1024
 
-_REFUSALS: dict[ErrorCode, type[KafkaError]] = {
+_REFUSALS: dict[ErrorCode, type[ApiError]] = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: CoordinatorNotAvailable,
     ErrorCode.NOT_ENOUGH_REPLICAS: CoordinatorNotAvailable,
     ErrorCode.REQUEST_TIMED_OUT: CoordinatorNotAvailable,
@@ -73,7 +73,7 @@ class PartitionJournal:
                 is_transactional=producer != NO_PRODUCER,
             )
             partition.append_own(batch, now_ms)
-        except KafkaError as error:
+        except ApiError as error:
             refusal = _REFUSALS.get(error.code, UnknownServerError)
             raise refusal(f"{partition.name} cannot keep it: {error}") from error
         return partition.log.end_offset

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 from levada.broker.metrics import ApisCalled
 from levada.broker.route import Request, Route
 from levada.model.buffers import Buffer
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.net.reply import CloseConnection, Reply
 from levada.protocol.api import ApiKey, request_class, response_class
 from levada.protocol.codec import BAD_BYTES, Piece, reason_of, sliced_decoder_of, sliced_encoder_of

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from levada.broker.partition import Partition
 from levada.coordination.decision import EndOfTransaction, Record
-from levada.model.errors import KafkaError, KafkaStorageError
+from levada.model.errors import ApiError, KafkaStorageError
 from levada.model.topics import CONSUMER_OFFSETS
 from levada.storage.marker_writes import NO_GROUP
 from levada.storage.producers import TransactionEnd
@@ -25,8 +25,8 @@ MARKERS_AT_ONCE = 500
 
 async def write_markers(
     broker: "Broker", topic: str, index: int, ends: Sequence[TransactionEnd], group: bytes = NO_GROUP
-) -> Sequence[KafkaError | None]:
-    """Append markers to a partition that is led here, in one write; KafkaError if it cannot be.
+) -> Sequence[ApiError | None]:
+    """Append markers to a partition that is led here, in one write; ApiError if it cannot be.
 
     For each, why it was refused: a later producer or coordinator has ended the transaction, and others do not suffer.
     """
@@ -98,7 +98,7 @@ class MarkerSender:
         ]
         try:
             refused = await write_markers(self._broker, topic, index, ends, group)
-        except KafkaError as error:
+        except ApiError as error:
             if topic not in self._broker.image.topics:
                 # It was deleted, and its part of the transaction with it.
                 return True

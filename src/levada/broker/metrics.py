@@ -6,7 +6,7 @@ from operator import attrgetter
 from typing import Final, TypeVar
 
 from levada.broker.response_errors import error_codes, error_counter
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.model.metrics import (
     BUCKETS,
     Histogram,

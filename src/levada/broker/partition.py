@@ -8,12 +8,12 @@ from levada.metadata.image import PartitionState
 from levada.model.buffers import Buffer
 from levada.model.errors import (
     FencedLeaderEpoch,
-    InvalidTxnState,
+    InvalidTransactionState,
     KafkaStorageError,
-    MessageTooLarge,
     NotEnoughReplicas,
     NotLeaderOrFollower,
     OffsetOutOfRange,
+    RecordTooLarge,
     UnknownLeaderEpoch,
 )
 from levada.records import BatchView
@@ -122,7 +122,7 @@ class Partition:
         """Append what `validate` has passed."""
         log = self._begin_append()
         if batch.is_transactional and not is_verified:
-            raise InvalidTxnState("records of a transaction that its coordinator has not verified")
+            raise InvalidTransactionState("records of a transaction that its coordinator has not verified")
         appended = log.append(batch, leader_epoch=self.leader_epoch, origin=Origin.CLIENT, now_ms=now_ms)
         if not appended.is_duplicate:
             self._end_append(batch.size)
@@ -233,7 +233,7 @@ class Partition:
 
     def refuse_if_too_large(self, size: int) -> None:
         if size > self.log.config.max_message_bytes:
-            raise MessageTooLarge(f"{size} bytes; {self.name} takes at most {self.log.config.max_message_bytes}")
+            raise RecordTooLarge(f"{size} bytes; {self.name} takes at most {self.log.config.max_message_bytes}")
 
     def refuse_if_not_leader(self) -> None:
         if not self.is_leader:

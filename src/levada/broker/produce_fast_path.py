@@ -16,7 +16,7 @@ from levada.broker.metrics import ApisCalled, TopicMetrics
 from levada.broker.partition import Partition
 from levada.broker.request_templates import CachePrefetch, ResponseTemplate
 from levada.broker.route import Request
-from levada.model.errors import KafkaError
+from levada.model.errors import ApiError
 from levada.net.reply import Reply
 from levada.protocol.api import ApiKey
 from levada.protocol.messages.produce import (
@@ -110,7 +110,7 @@ class ProduceFastPath(FastPath[ProduceRequest, ProduceResponse, KnownProduce]):
         count = appended.last_offset - appended.base_offset + 1
         return appended.base_offset, 0 if appended.is_duplicate else count
 
-    def refuse(self, message: ProduceRequest, request: Request, error: KafkaError) -> ProduceResponse:
+    def refuse(self, message: ProduceRequest, request: Request, error: ApiError) -> ProduceResponse:
         (topic,) = message.topic_data
         (data,) = topic.partition_data
         partition = self._broker.partition(topic.name, topic.topic_id, data.index)

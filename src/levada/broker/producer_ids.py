@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from levada.model.errors import CoordinatorLoadInProgress, CoordinatorNotAvailable, ErrorCode
+from levada.model.error_codes import ErrorCode
+from levada.model.errors import CoordinatorLoadInProgress, CoordinatorNotAvailable
 from levada.protocol.messages.allocate_producer_ids import AllocateProducerIdsResponse
 
 
@@ -18,7 +19,7 @@ class ProducerIds:
         """Allocated, and not used."""
 
     async def allocate(self) -> int:
-        """The next id; KafkaError while the controller cannot be reached."""
+        """The next id; ApiError while the controller cannot be reached."""
         if self._allocation_lock is None:
             self._allocation_lock = asyncio.Lock()
         # One asks, the others wait for its block.

@@ -12,7 +12,8 @@ from typing import TypeAlias
 from levada.broker.broker import Broker
 from levada.broker.partition import Partition
 from levada.model.buffers import Buffer
-from levada.model.errors import ErrorCode, InvalidTxnState, KafkaError
+from levada.model.error_codes import ErrorCode
+from levada.model.errors import ApiError, InvalidTransactionState
 from levada.protocol.messages.produce import ProduceRequest
 from levada.records.batch import HEADER_SIZE, TRANSACTIONAL_BIT
 
@@ -63,7 +64,7 @@ def unverified_of(message: ProduceRequest, broker: Broker) -> Unverified | Error
             producer = own
             try:
                 partition = broker.partition(topic.name, topic.topic_id, data.index)
-            except KafkaError:
+            except ApiError:
                 # It is refused for that when its turn comes.
                 continue
             if not partition.has_transaction_of(*own):
@@ -83,7 +84,7 @@ def guards_of(message: ProduceRequest, broker: Broker) -> Guards:
                 continue
             try:
                 partition = broker.partition(topic.name, topic.topic_id, data.index)
-            except KafkaError:
+            except ApiError:
                 continue
             guards[partition.topic, data.index] = own[0], partition.log.producers.ends_of(own[0])
     return guards
@@ -92,13 +93,13 @@ def guards_of(message: ProduceRequest, broker: Broker) -> Guards:
 def check_guard(guards: Guards, partition: Partition) -> None:
     guard = guards.get((partition.topic, partition.index))
     if guard is not None and partition.log.producers.ends_of(guard[0]) != guard[1]:
-        raise InvalidTxnState("the transaction has ended while its records were checked")
+        raise InvalidTransactionState("the transaction has ended while its records were checked")
 
 
 def ask_coordinator(
     unverified: Unverified, transactional_id: str, version: int, broker: Broker
 ) -> "asyncio.Future[ErrorCode | Codes]":
-    """A future of a code for all, or of a code for each partition; KafkaError if this broker does not coordinate it."""
+    """A future of a code for all, or of a code for each partition; ApiError if this broker does not coordinate it."""
     producer = transactional_id, unverified.producer_id, unverified.producer_epoch
     if version >= PRODUCE_ADDS_SINCE:
         return broker.transactions.submit(

@@ -105,7 +105,7 @@ def outcome_lines(election_type: str, elected: "Outcomes[TopicPartition, None]")
 
 
 def _failed(elected: "Outcomes[TopicPartition, None]") -> "dict[TopicPartition, Exception]":
-    from levada.model.errors import ErrorCode
+    from levada.model.error_codes import ErrorCode
 
     not_needed = ErrorCode.ELECTION_NOT_NEEDED
     return {partition: error for partition, error in elected.errors.items() if error.code != not_needed}

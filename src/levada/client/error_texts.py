@@ -1,50 +1,8 @@
-"""What Kafka's error codes mean to a client: which can pass by themselves, and what to do about the others."""
+"""What to do about Kafka's error codes, where a user of a client can do something."""
 
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 
 _E = ErrorCode
-
-REFRESHES_METADATA: frozenset[ErrorCode] = frozenset(
-    {
-        _E.UNKNOWN_TOPIC_OR_PARTITION,
-        _E.LEADER_NOT_AVAILABLE,
-        _E.NOT_LEADER_OR_FOLLOWER,
-        _E.REPLICA_NOT_AVAILABLE,
-        _E.NETWORK_EXCEPTION,
-        _E.KAFKA_STORAGE_ERROR,
-        _E.LISTENER_NOT_FOUND,
-        _E.FENCED_LEADER_EPOCH,
-        _E.PREFERRED_LEADER_NOT_AVAILABLE,
-        _E.ELIGIBLE_LEADERS_NOT_AVAILABLE,
-        _E.ELECTION_NOT_NEEDED,
-        _E.UNKNOWN_TOPIC_ID,
-        _E.INCONSISTENT_TOPIC_ID,
-    }
-)
-"""The cluster has changed: ask for its metadata, then try again."""
-
-RETRIABLE: frozenset[ErrorCode] = REFRESHES_METADATA | {
-    _E.CORRUPT_MESSAGE,
-    _E.REQUEST_TIMED_OUT,
-    _E.COORDINATOR_LOAD_IN_PROGRESS,
-    _E.COORDINATOR_NOT_AVAILABLE,
-    _E.NOT_COORDINATOR,
-    _E.NOT_ENOUGH_REPLICAS,
-    _E.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-    _E.NOT_CONTROLLER,
-    _E.CONCURRENT_TRANSACTIONS,
-    _E.FETCH_SESSION_ID_NOT_FOUND,
-    _E.INVALID_FETCH_SESSION_EPOCH,
-    _E.UNKNOWN_LEADER_EPOCH,
-    _E.OFFSET_NOT_AVAILABLE,
-    _E.UNSTABLE_OFFSET_COMMIT,
-    _E.THROTTLING_QUOTA_EXCEEDED,
-    _E.FETCH_SESSION_TOPIC_ID_ERROR,
-    _E.SHARE_SESSION_NOT_FOUND,
-    _E.INVALID_SHARE_SESSION_EPOCH,
-    _E.SHARE_SESSION_LIMIT_REACHED,
-}
-"""The same request may succeed later."""
 
 _COORDINATOR = "the group's or transaction's coordinator is moving or loading; it comes back by itself"
 _REPLICAS = (

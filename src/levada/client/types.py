@@ -4,13 +4,7 @@ from collections.abc import Awaitable, Collection, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeAlias
 
-
-class TopicPartition(NamedTuple):
-    topic: str
-    partition: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}"
+from levada.model.topic_partition import TopicPartition as TopicPartition
 
 
 class RecordMetadata(NamedTuple):

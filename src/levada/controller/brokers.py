@@ -19,7 +19,7 @@ from levada.metadata.records import (
     RegisterBrokerRecord,
     UnregisterBrokerRecord,
 )
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.model.topics import MAX_NAME_LENGTH
 from levada.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from levada.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse

@@ -10,7 +10,7 @@ from levada.model.broker_keys import NODE_KEYS, THROTTLE_KEYS
 from levada.model.cleaner_checks import THREADS, memory_fault, no_threads_fault, threads_fault
 from levada.model.config import Dynamic, InvalidValue, Key
 from levada.model.config_checks import value_fault
-from levada.model.errors import InvalidConfig, InvalidRequest, KafkaError
+from levada.model.errors import ApiError, InvalidConfig, InvalidRequest
 from levada.model.group_checks import broker_fault, group_fault
 from levada.model.group_keys import GROUP_KEYS
 from levada.model.near_names import did_you_mean
@@ -259,7 +259,7 @@ def _refuse(text: str, names: list[str]) -> None:
         raise InvalidRequest(f"{text}: [{', '.join(sorted(names))}]")
 
 
-def _parsed(kind: Kind, configs: Mapping[str, str], error_class: type[KafkaError]) -> dict[str, Any]:
+def _parsed(kind: Kind, configs: Mapping[str, str], error_class: type[ApiError]) -> dict[str, Any]:
     """The values of known keys; a broker's unknown ones are kept for plugins that know them, as Kafka does."""
     keys = _KEYS[kind]
     try:

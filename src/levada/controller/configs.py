@@ -8,7 +8,7 @@ from levada.controller.config_changes import NOTHING, Kind, full_changes, increm
 from levada.controller.decision import Context, ControllerDecision
 from levada.metadata.image import BROKER, GROUP, TOPIC, Image
 from levada.metadata.records import ConfigRecord
-from levada.model.errors import InvalidRequest, KafkaError, UnknownTopicOrPartition
+from levada.model.errors import ApiError, InvalidRequest, UnknownTopicOrPartition
 from levada.model.numbers import parse_int32
 from levada.model.topics import check_topic_name
 from levada.protocol.messages.alter_configs import (
@@ -100,7 +100,7 @@ def _alter(
             _check_resource(image, resource, node_id)
             current = image.config_of(resource.resource_type, resource.resource_name)
             changed = changes(current, resource)
-        except KafkaError as error:
+        except ApiError as error:
             result["error_code"], result["error_message"] = error.code, str(error)
             continue
         records += [

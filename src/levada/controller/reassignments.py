@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from levada.controller.decision import Context, ControllerDecision
 from levada.metadata.image import Image, PartitionState, TopicState
 from levada.metadata.records import NO_CHANGE, NO_LEADER, PartitionChangeRecord
+from levada.model.error_codes import ErrorCode
 from levada.model.errors import (
-    ErrorCode,
+    ApiError,
     InvalidReplicaAssignment,
     InvalidReplicationFactor,
-    KafkaError,
     NoReassignmentInProgress,
     UnknownTopicOrPartition,
 )
@@ -37,7 +37,7 @@ def alter(
             code, text = ErrorCode.NONE, None
             try:
                 records += _reassign(image, topic.name, target, may_resize=may_resize)
-            except KafkaError as error:
+            except ApiError as error:
                 code, text = error.code, str(error) or None
             results.append(
                 ReassignablePartitionResponse(

@@ -4,7 +4,7 @@ from levada.controller.decision import Context, ControllerDecision
 from levada.controller.elections import moved
 from levada.metadata.image import Image
 from levada.metadata.records import PartitionChangeRecord
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.assign_replicas_to_dirs import (
     AssignedDirectory,
     AssignedPartition,

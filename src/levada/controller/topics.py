@@ -9,14 +9,14 @@ from levada.controller.elections import UNASSIGNED
 from levada.controller.placement import place
 from levada.metadata.image import TOPIC, Image, PartitionState, TopicState, partition_record
 from levada.metadata.records import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
+from levada.model.error_codes import ErrorCode
 from levada.model.errors import (
-    ErrorCode,
+    ApiError,
     InvalidPartitions,
     InvalidReplicaAssignment,
     InvalidReplicationFactor,
     InvalidRequest,
     InvalidTopic,
-    KafkaError,
     PolicyViolation,
     TopicAlreadyExists,
     TopicDeletionDisabled,
@@ -66,7 +66,7 @@ def create(image: Image, request: CreateTopicsRequest, context: Context) -> Cont
                 raise PolicyViolation("Excessively large number of partitions per request.")
             _check_new_name(image, taken, topic.name)
             made = _create(image, topic, context)
-        except KafkaError as error:
+        except ApiError as error:
             results.append(_refused_topic(topic.name, error))
             continue
         results.append(_created(topic.name, made))
@@ -213,7 +213,7 @@ def _created(name: str, records: list[TopicRecord | PartitionRecord | ConfigReco
     )
 
 
-def _refused_topic(name: str, error: KafkaError) -> CreatableTopicResult:
+def _refused_topic(name: str, error: ApiError) -> CreatableTopicResult:
     return CreatableTopicResult(name=name, error_code=error.code, error_message=str(error), configs=[])
 
 
@@ -228,7 +228,7 @@ def delete(image: Image, request: DeleteTopicsRequest, context: Context) -> Cont
         result = DeletableTopicResult(name=name, topic_id=topic_id)
         try:
             topic = _topic_to_delete(image, name, topic_id, count, context)
-        except KafkaError as error:
+        except ApiError as error:
             result.error_code, result.error_message = error.code, str(error)
             # Who says nothing at all is answered as often as he asks.
             results += [result] * (count if name is None and topic_id == NO_UUID else 1)
@@ -274,7 +274,7 @@ def add_partitions(
         results.append(result)
         try:
             added = _add_partitions(image, topic, context)
-        except KafkaError as error:
+        except ApiError as error:
             result.error_code, result.error_message = error.code, str(error) or None
             continue
         records += [] if request.validate_only else added

@@ -8,7 +8,7 @@ from levada.coordination.decision import Record
 
 class Journal(Protocol):
     def append(self, records: Sequence[Record]) -> int:
-        """Append them as one batch, all or none; where the log ends then. KafkaError if it cannot be."""
+        """Append them as one batch, all or none; where the log ends then. ApiError if it cannot be."""
         ...
 
     def committed_offset(self) -> int:

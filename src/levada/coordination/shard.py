@@ -10,7 +10,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from levada.coordination.decision import Record
 from levada.coordination.journal import Journal
-from levada.model.errors import KafkaError, NotCoordinator
+from levada.model.errors import ApiError, NotCoordinator
 
 Reply = TypeVar("Reply")
 Reply_contra = TypeVar("Reply_contra", contravariant=True)
@@ -23,7 +23,7 @@ class Token(Generic[Reply_contra]):
 
 
 Answered: TypeAlias = tuple[Token[Any], object]
-"""A request and its reply, or the KafkaError that stands for there being none."""
+"""A request and its reply, or the ApiError that stands for there being none."""
 
 
 class Outbox:
@@ -137,7 +137,7 @@ class Shard(Generic[M]):
             if records:
                 try:
                     self._written = self._journal.append(records)
-                except KafkaError as error:
+                except ApiError as error:
                     replies = [(token, error) for token, _ in replies]
                     for put_right in undo:
                         put_right(now_ms)

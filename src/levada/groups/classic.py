@@ -13,7 +13,7 @@ from levada.groups.member import Member, protocols_of
 from levada.groups.rebalance import ClassicTimer, Rebalance, TimerKind, joined, refused_join, refused_sync, synced
 from levada.groups.records import GroupMetadataKey, GroupMetadataValue
 from levada.groups.settings import GroupSettings
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.heartbeat import HeartbeatRequest
 from levada.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from levada.protocol.messages.leave_group import MemberIdentity

@@ -2,7 +2,8 @@
 
 from levada.groups.group import ClassicGroupState, Group
 from levada.groups.member import Member
-from levada.model.errors import ErrorCode, shortened
+from levada.model.error_codes import ErrorCode
+from levada.model.errors import shortened
 from levada.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from levada.protocol.messages.list_groups import ListedGroup
 

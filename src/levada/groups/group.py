@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from levada.groups.member import Member, protocols_of
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.errors import CodecError
 from levada.protocol.messages.consumer_protocol import decode_subscribed_topics
 from levada.protocol.messages.join_group import JoinGroupRequest

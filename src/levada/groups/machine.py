@@ -21,7 +21,7 @@ from levada.groups.records import ConsumerGroupMetadataKey, GroupMetadataKey, Of
 from levada.groups.settings import GroupSettings
 from levada.groups.upkeep import Chores, GroupCleanup, GroupRules, TopicDeletion
 from levada.metadata.image import Image
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.messages import consumer_group_describe
 from levada.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,

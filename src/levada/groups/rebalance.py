@@ -11,7 +11,7 @@ from levada.groups.group import ClassicGroupState, Group, InitialDelay
 from levada.groups.group_records import metadata_record
 from levada.groups.member import Member
 from levada.groups.settings import GroupSettings
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 from levada.protocol.messages.sync_group import SyncGroupResponse
 

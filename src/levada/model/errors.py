@@ -1,148 +1,13 @@
-"""Kafka's error codes, and the exceptions that carry one to the client that caused it."""
+"""What goes wrong between clients and brokers: one class for each thing that a caller would treat in its own way.
 
-from enum import IntEnum
-from typing import ClassVar
+A broker raises those of `ApiError`, and its answer has their code; a client makes them of the code again.
+"""
 
+from collections.abc import Mapping
+from typing import Any
 
-class ErrorCode(IntEnum):
-    """The numbers on the wire; 0 is success, -1 what the broker did not foresee."""
-
-    UNKNOWN_SERVER_ERROR = -1
-    NONE = 0
-    OFFSET_OUT_OF_RANGE = 1
-    CORRUPT_MESSAGE = 2
-    UNKNOWN_TOPIC_OR_PARTITION = 3
-    INVALID_FETCH_SIZE = 4
-    LEADER_NOT_AVAILABLE = 5
-    NOT_LEADER_OR_FOLLOWER = 6
-    REQUEST_TIMED_OUT = 7
-    BROKER_NOT_AVAILABLE = 8
-    REPLICA_NOT_AVAILABLE = 9
-    MESSAGE_TOO_LARGE = 10
-    STALE_CONTROLLER_EPOCH = 11
-    OFFSET_METADATA_TOO_LARGE = 12
-    NETWORK_EXCEPTION = 13
-    COORDINATOR_LOAD_IN_PROGRESS = 14
-    COORDINATOR_NOT_AVAILABLE = 15
-    NOT_COORDINATOR = 16
-    INVALID_TOPIC_EXCEPTION = 17
-    RECORD_LIST_TOO_LARGE = 18
-    NOT_ENOUGH_REPLICAS = 19
-    NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
-    INVALID_REQUIRED_ACKS = 21
-    ILLEGAL_GENERATION = 22
-    INCONSISTENT_GROUP_PROTOCOL = 23
-    INVALID_GROUP_ID = 24
-    UNKNOWN_MEMBER_ID = 25
-    INVALID_SESSION_TIMEOUT = 26
-    REBALANCE_IN_PROGRESS = 27
-    INVALID_COMMIT_OFFSET_SIZE = 28
-    TOPIC_AUTHORIZATION_FAILED = 29
-    GROUP_AUTHORIZATION_FAILED = 30
-    CLUSTER_AUTHORIZATION_FAILED = 31
-    INVALID_TIMESTAMP = 32
-    UNSUPPORTED_SASL_MECHANISM = 33
-    ILLEGAL_SASL_STATE = 34
-    UNSUPPORTED_VERSION = 35
-    TOPIC_ALREADY_EXISTS = 36
-    INVALID_PARTITIONS = 37
-    INVALID_REPLICATION_FACTOR = 38
-    INVALID_REPLICA_ASSIGNMENT = 39
-    INVALID_CONFIG = 40
-    NOT_CONTROLLER = 41
-    INVALID_REQUEST = 42
-    UNSUPPORTED_FOR_MESSAGE_FORMAT = 43
-    POLICY_VIOLATION = 44
-    OUT_OF_ORDER_SEQUENCE_NUMBER = 45
-    DUPLICATE_SEQUENCE_NUMBER = 46
-    INVALID_PRODUCER_EPOCH = 47
-    INVALID_TXN_STATE = 48
-    INVALID_PRODUCER_ID_MAPPING = 49
-    INVALID_TRANSACTION_TIMEOUT = 50
-    CONCURRENT_TRANSACTIONS = 51
-    TRANSACTION_COORDINATOR_FENCED = 52
-    TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
-    SECURITY_DISABLED = 54
-    OPERATION_NOT_ATTEMPTED = 55
-    KAFKA_STORAGE_ERROR = 56
-    LOG_DIR_NOT_FOUND = 57
-    SASL_AUTHENTICATION_FAILED = 58
-    UNKNOWN_PRODUCER_ID = 59
-    REASSIGNMENT_IN_PROGRESS = 60
-    DELEGATION_TOKEN_AUTH_DISABLED = 61
-    DELEGATION_TOKEN_NOT_FOUND = 62
-    DELEGATION_TOKEN_OWNER_MISMATCH = 63
-    DELEGATION_TOKEN_REQUEST_NOT_ALLOWED = 64
-    DELEGATION_TOKEN_AUTHORIZATION_FAILED = 65
-    DELEGATION_TOKEN_EXPIRED = 66
-    INVALID_PRINCIPAL_TYPE = 67
-    NON_EMPTY_GROUP = 68
-    GROUP_ID_NOT_FOUND = 69
-    FETCH_SESSION_ID_NOT_FOUND = 70
-    INVALID_FETCH_SESSION_EPOCH = 71
-    LISTENER_NOT_FOUND = 72
-    TOPIC_DELETION_DISABLED = 73
-    FENCED_LEADER_EPOCH = 74
-    UNKNOWN_LEADER_EPOCH = 75
-    UNSUPPORTED_COMPRESSION_TYPE = 76
-    STALE_BROKER_EPOCH = 77
-    OFFSET_NOT_AVAILABLE = 78
-    MEMBER_ID_REQUIRED = 79
-    PREFERRED_LEADER_NOT_AVAILABLE = 80
-    GROUP_MAX_SIZE_REACHED = 81
-    FENCED_INSTANCE_ID = 82
-    ELIGIBLE_LEADERS_NOT_AVAILABLE = 83
-    ELECTION_NOT_NEEDED = 84
-    NO_REASSIGNMENT_IN_PROGRESS = 85
-    GROUP_SUBSCRIBED_TO_TOPIC = 86
-    INVALID_RECORD = 87
-    UNSTABLE_OFFSET_COMMIT = 88
-    THROTTLING_QUOTA_EXCEEDED = 89
-    PRODUCER_FENCED = 90
-    RESOURCE_NOT_FOUND = 91
-    DUPLICATE_RESOURCE = 92
-    UNACCEPTABLE_CREDENTIAL = 93
-    INCONSISTENT_VOTER_SET = 94
-    INVALID_UPDATE_VERSION = 95
-    FEATURE_UPDATE_FAILED = 96
-    PRINCIPAL_DESERIALIZATION_FAILURE = 97
-    SNAPSHOT_NOT_FOUND = 98
-    POSITION_OUT_OF_RANGE = 99
-    UNKNOWN_TOPIC_ID = 100
-    DUPLICATE_BROKER_REGISTRATION = 101
-    BROKER_ID_NOT_REGISTERED = 102
-    INCONSISTENT_TOPIC_ID = 103
-    INCONSISTENT_CLUSTER_ID = 104
-    TRANSACTIONAL_ID_NOT_FOUND = 105
-    FETCH_SESSION_TOPIC_ID_ERROR = 106
-    INELIGIBLE_REPLICA = 107
-    NEW_LEADER_ELECTED = 108
-    OFFSET_MOVED_TO_TIERED_STORAGE = 109
-    FENCED_MEMBER_EPOCH = 110
-    UNRELEASED_INSTANCE_ID = 111
-    UNSUPPORTED_ASSIGNOR = 112
-    STALE_MEMBER_EPOCH = 113
-    MISMATCHED_ENDPOINT_TYPE = 114
-    UNSUPPORTED_ENDPOINT_TYPE = 115
-    UNKNOWN_CONTROLLER_ID = 116
-    UNKNOWN_SUBSCRIPTION_ID = 117
-    TELEMETRY_TOO_LARGE = 118
-    INVALID_REGISTRATION = 119
-    TRANSACTION_ABORTABLE = 120
-    INVALID_RECORD_STATE = 121
-    SHARE_SESSION_NOT_FOUND = 122
-    INVALID_SHARE_SESSION_EPOCH = 123
-    FENCED_STATE_EPOCH = 124
-    INVALID_VOTER_KEY = 125
-    DUPLICATE_VOTER = 126
-    VOTER_NOT_FOUND = 127
-    INVALID_REGULAR_EXPRESSION = 128
-    REBOOTSTRAP_REQUIRED = 129
-    STREAMS_INVALID_TOPOLOGY = 130
-    STREAMS_INVALID_TOPOLOGY_EPOCH = 131
-    STREAMS_TOPOLOGY_FENCED = 132
-    SHARE_SESSION_LIMIT_REACHED = 133
-
+from levada.model.error_codes import REFRESHES_METADATA, RETRIABLE, ErrorCode
+from levada.model.topic_partition import TopicPartition
 
 MAX_TEXT_LENGTH = 1_000
 """Of an error's text. It may quote what a client sent, and a string on the wire has at most 32,767 bytes."""
@@ -153,182 +18,374 @@ def shortened(text: str) -> str:
 
 
 class KafkaError(Exception):
-    """A refusal that has a code; the text is for people."""
+    """Anything that a client raises on its own account, or that a broker refuses."""
 
-    code: ClassVar[ErrorCode] = ErrorCode.UNKNOWN_SERVER_ERROR
+    code: ErrorCode | None = None
+    """What the broker said; None where no broker was asked, or its code is not known here."""
+    retriable: bool = False
+    """The same call may succeed later, with nothing changed. The clients have tried already."""
+    fatal: bool = False
+    """This client is of no more use; close it."""
+    needs_abort: bool = False
+    """A transaction that was under way can only be aborted."""
+    said: str | None = None
+    """The broker's own words; None where it gave only a code."""
+
+    def __init__(self, text: str = "", *, code: ErrorCode | None = None) -> None:
+        super().__init__(text)
+        if code is not None:
+            self.code = code
+            self.retriable = code in RETRIABLE
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "code" in cls.__dict__ and "retriable" not in cls.__dict__:
+            cls.retriable = cls.code in RETRIABLE
+
+    @property
+    def refreshes_metadata(self) -> bool:
+        """Whether it says that what the client knows about the cluster is out of date."""
+        return self.code in REFRESHES_METADATA
+
+
+class ApiError(KafkaError):
+    """A refusal of the broker's, which has a code; the text is for people."""
+
+    code: ErrorCode = ErrorCode.UNKNOWN_SERVER_ERROR
 
     def __str__(self) -> str:
-        return shortened(super().__str__())
+        # What a client was told is short already.
+        return super().__str__() if self.said is not None else shortened(super().__str__())
 
 
-class OffsetOutOfRange(KafkaError):
-    code = ErrorCode.OFFSET_OUT_OF_RANGE
-
-
-class CorruptMessage(KafkaError):
-    code = ErrorCode.CORRUPT_MESSAGE
-
-
-class UnknownTopicOrPartition(KafkaError):
-    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-
-class MessageTooLarge(KafkaError):
-    code = ErrorCode.MESSAGE_TOO_LARGE
-
-
-class InvalidTopic(KafkaError):
-    code = ErrorCode.INVALID_TOPIC_EXCEPTION
-
-
-class RecordListTooLarge(KafkaError):
-    code = ErrorCode.RECORD_LIST_TOO_LARGE
-
-
-class OutOfOrderSequenceNumber(KafkaError):
-    code = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-
-
-class DuplicateSequenceNumber(KafkaError):
-    code = ErrorCode.DUPLICATE_SEQUENCE_NUMBER
-
-
-class InvalidProducerEpoch(KafkaError):
-    code = ErrorCode.INVALID_PRODUCER_EPOCH
-
-
-class KafkaStorageError(KafkaError):
-    code = ErrorCode.KAFKA_STORAGE_ERROR
-
-
-class LogDirNotFound(KafkaError):
-    code = ErrorCode.LOG_DIR_NOT_FOUND
-
-
-class InvalidRecord(KafkaError):
-    code = ErrorCode.INVALID_RECORD
-
-
-class InvalidRequest(KafkaError):
-    code = ErrorCode.INVALID_REQUEST
-
-
-class UnsupportedForMessageFormat(KafkaError):
-    code = ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
-
-
-class TopicAlreadyExists(KafkaError):
-    code = ErrorCode.TOPIC_ALREADY_EXISTS
-
-
-class InvalidPartitions(KafkaError):
-    code = ErrorCode.INVALID_PARTITIONS
-
-
-class InvalidReplicationFactor(KafkaError):
-    code = ErrorCode.INVALID_REPLICATION_FACTOR
-
-
-class InvalidReplicaAssignment(KafkaError):
-    code = ErrorCode.INVALID_REPLICA_ASSIGNMENT
-
-
-class NoReassignmentInProgress(KafkaError):
-    code = ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
-
-
-class InvalidConfig(KafkaError):
-    code = ErrorCode.INVALID_CONFIG
-
-
-class InvalidRequiredAcks(KafkaError):
-    code = ErrorCode.INVALID_REQUIRED_ACKS
-
-
-class UnknownTopicId(KafkaError):
-    code = ErrorCode.UNKNOWN_TOPIC_ID
-
-
-class FencedLeaderEpoch(KafkaError):
-    code = ErrorCode.FENCED_LEADER_EPOCH
-
-
-class UnknownLeaderEpoch(KafkaError):
-    code = ErrorCode.UNKNOWN_LEADER_EPOCH
-
-
-class UnsupportedCompressionType(KafkaError):
-    code = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-
-
-class InvalidTimestamp(KafkaError):
-    code = ErrorCode.INVALID_TIMESTAMP
-
-
-class InvalidProducerIdMapping(KafkaError):
-    code = ErrorCode.INVALID_PRODUCER_ID_MAPPING
-
-
-class InvalidTxnState(KafkaError):
-    code = ErrorCode.INVALID_TXN_STATE
-
-
-class TransactionCoordinatorFenced(KafkaError):
-    code = ErrorCode.TRANSACTION_COORDINATOR_FENCED
-
-
-class TopicDeletionDisabled(KafkaError):
-    code = ErrorCode.TOPIC_DELETION_DISABLED
-
-
-class BrokerIdNotRegistered(KafkaError):
-    code = ErrorCode.BROKER_ID_NOT_REGISTERED
-
-
-class NotController(KafkaError):
-    code = ErrorCode.NOT_CONTROLLER
-
-
-class NotLeaderOrFollower(KafkaError):
-    code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-
-
-class PolicyViolation(KafkaError):
-    code = ErrorCode.POLICY_VIOLATION
-
-
-class CoordinatorNotAvailable(KafkaError):
-    code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-
-
-class NotEnoughReplicas(KafkaError):
-    code = ErrorCode.NOT_ENOUGH_REPLICAS
-
-
-class RecordsRefused(KafkaError):
-    """Some records of a batch cannot be taken: which of them, and why."""
-
-    def __init__(self, code: ErrorCode, text: str, record_errors: list[tuple[int, str]]) -> None:
-        super().__init__(text)
-        self.code = code  # type: ignore[misc]
-        self.record_errors = record_errors
-
-
-class CoordinatorLoadInProgress(KafkaError):
-    code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-
-
-class NotCoordinator(KafkaError):
-    code = ErrorCode.NOT_COORDINATOR
-
-
-class UnknownServerError(KafkaError):
+class UnknownServerError(ApiError):
     code = ErrorCode.UNKNOWN_SERVER_ERROR
 
 
-class RefusedByCoordinator(KafkaError):
+# Of requests.
+
+
+class InvalidRequest(ApiError):
+    code = ErrorCode.INVALID_REQUEST
+
+
+class UnsupportedVersion(ApiError):
+    """The broker is too old, or too new, for what was asked of it."""
+
+    code = ErrorCode.UNSUPPORTED_VERSION
+    fatal = True
+
+
+class AuthenticationFailed(ApiError):
+    """The broker does not take the client for whom it says it is."""
+
+    code = ErrorCode.SASL_AUTHENTICATION_FAILED
+    fatal = True
+
+
+class AuthorizationFailed(ApiError):
+    """The cluster's access rules do not allow it."""
+
+
+class TopicAuthorizationFailed(AuthorizationFailed):
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    needs_abort = True
+
+
+class GroupAuthorizationFailed(AuthorizationFailed):
+    code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    needs_abort = True
+
+
+class ClusterAuthorizationFailed(AuthorizationFailed):
+    code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    fatal = True
+
+
+class TransactionalIdAuthorizationFailed(AuthorizationFailed):
+    code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    fatal = True
+
+
+class QuotaExceeded(ApiError):
+    code = ErrorCode.THROTTLING_QUOTA_EXCEEDED
+
+
+# Of topics and their partitions.
+
+
+class UnknownTopicOrPartition(ApiError):
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+class UnknownTopicId(UnknownTopicOrPartition):
+    code = ErrorCode.UNKNOWN_TOPIC_ID
+
+
+class InconsistentTopicId(ApiError):
+    code = ErrorCode.INCONSISTENT_TOPIC_ID
+
+
+class InvalidTopic(ApiError):
+    """A name that no topic can have."""
+
+    code = ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+class NotLeaderOrFollower(ApiError):
+    code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+class FencedLeaderEpoch(ApiError):
+    code = ErrorCode.FENCED_LEADER_EPOCH
+
+
+class UnknownLeaderEpoch(ApiError):
+    code = ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+class KafkaStorageError(ApiError):
+    code = ErrorCode.KAFKA_STORAGE_ERROR
+
+
+class LogDirNotFound(ApiError):
+    code = ErrorCode.LOG_DIR_NOT_FOUND
+
+
+class OffsetOutOfRange(ApiError):
+    """A position that its log does not have (any more), and `auto.offset.reset` is none."""
+
+    code: ErrorCode = ErrorCode.OFFSET_OUT_OF_RANGE
+
+    def __init__(
+        self,
+        text: str = "",
+        *,
+        offsets: Mapping[TopicPartition, int] | None = None,
+        code: ErrorCode | None = None,
+    ) -> None:
+        super().__init__(text, code=code)
+        self.offsets: dict[TopicPartition, int] = dict(offsets or {})
+        """The positions in question, by topic and partition."""
+
+
+class FetchSessionIdNotFound(ApiError):
+    code = ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+class InvalidFetchSessionEpoch(ApiError):
+    code = ErrorCode.INVALID_FETCH_SESSION_EPOCH
+
+
+class FetchSessionTopicIdError(ApiError):
+    code = ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+
+
+# Of records.
+
+
+class RecordTooLarge(ApiError):
+    """Larger than the producer (`max.request.size`) or the topic (`max.message.bytes`) takes."""
+
+    code = ErrorCode.MESSAGE_TOO_LARGE
+
+
+class RecordBatchTooLarge(RecordTooLarge):
+    """A batch larger than a segment."""
+
+    code = ErrorCode.RECORD_LIST_TOO_LARGE
+
+
+class CorruptRecord(ApiError):
+    """A batch whose checksum or layout is wrong."""
+
+    code = ErrorCode.CORRUPT_MESSAGE
+
+
+class InvalidRecord(ApiError):
+    """A record that the broker's checks refuse: no key in a compacted topic, a timestamp too far off."""
+
+    code = ErrorCode.INVALID_RECORD
+
+
+class InvalidTimestamp(InvalidRecord):
+    code = ErrorCode.INVALID_TIMESTAMP
+
+
+class RecordsRefused(ApiError):
+    """Some records of a batch cannot be taken: which of them, and why."""
+
+    def __init__(self, code: ErrorCode, text: str, record_errors: list[tuple[int, str]]) -> None:
+        super().__init__(text, code=code)
+        self.record_errors = record_errors
+
+
+class UnsupportedForMessageFormat(ApiError):
+    code = ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
+    fatal = True
+
+
+class UnsupportedCompressionType(ApiError):
+    code = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+
+
+class InvalidRequiredAcks(ApiError):
+    code = ErrorCode.INVALID_REQUIRED_ACKS
+
+
+class NotEnoughReplicas(ApiError):
+    """Fewer replicas are in sync than `min.insync.replicas` asks for."""
+
+    code = ErrorCode.NOT_ENOUGH_REPLICAS
+
+
+# Of idempotent and transactional producers.
+
+
+class ProducerFenced(ApiError):
+    """Another producer with the same `transactional.id` has started since."""
+
+    code = ErrorCode.PRODUCER_FENCED
+    fatal = True
+
+
+class InvalidProducerEpoch(ApiError):
+    """The coordinator has ended this producer's transaction, or given its id to another."""
+
+    code = ErrorCode.INVALID_PRODUCER_EPOCH
+    needs_abort = True
+
+
+class InvalidProducerIdMapping(ApiError):
+    code = ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    needs_abort = True
+
+
+class OutOfOrderSequence(ApiError):
+    """The broker misses a batch before this one, or has forgotten the producer: records may be lost."""
+
+    code = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    needs_abort = True
+
+
+class DuplicateSequence(ApiError):
+    """A batch that is in the log already, and is not one of the last five."""
+
+    code = ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+
+
+class TransactionAbortable(ApiError):
+    """The coordinator asks for the transaction to be aborted; the producer can go on with the next (KIP-890)."""
+
+    code = ErrorCode.TRANSACTION_ABORTABLE
+    needs_abort = True
+
+
+class InvalidTransactionState(ApiError):
+    """The coordinator's view of the transaction does not allow the step."""
+
+    code = ErrorCode.INVALID_TXN_STATE
+    fatal = True
+
+
+class TransactionCoordinatorFenced(ApiError):
+    code = ErrorCode.TRANSACTION_COORDINATOR_FENCED
+
+
+class RefusedByCoordinator(ApiError):
     """What the coordinator of a transaction says to a partition that asks it."""
 
     def __init__(self, code: ErrorCode, text: str) -> None:
-        super().__init__(text)
-        self.code = code  # type: ignore[misc]
+        super().__init__(text, code=code)
+
+
+# Of coordinators and groups.
+
+
+class CoordinatorNotAvailable(ApiError):
+    code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+class CoordinatorLoadInProgress(ApiError):
+    code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+class NotCoordinator(ApiError):
+    code = ErrorCode.NOT_COORDINATOR
+
+
+class RebalanceInProgress(ApiError):
+    """A commit while the group rebalances: poll to take part in it, then commit what is still owned."""
+
+    code = ErrorCode.REBALANCE_IN_PROGRESS
+
+
+class FencedInstance(ApiError):
+    """Another consumer with the same `group.instance.id` has started since."""
+
+    code = ErrorCode.FENCED_INSTANCE_ID
+    fatal = True
+    needs_abort = True
+
+
+class InconsistentGroup(ApiError):
+    """The members of the group have no assignor in common, or the group is of another type."""
+
+    code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+class GroupFull(ApiError):
+    code = ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
+class GroupNotFound(ApiError):
+    code = ErrorCode.GROUP_ID_NOT_FOUND
+
+
+class GroupNotEmpty(ApiError):
+    code = ErrorCode.NON_EMPTY_GROUP
+
+
+# Of administration.
+
+
+class NotController(ApiError):
+    code = ErrorCode.NOT_CONTROLLER
+
+
+class BrokerIdNotRegistered(ApiError):
+    code = ErrorCode.BROKER_ID_NOT_REGISTERED
+
+
+class TopicAlreadyExists(ApiError):
+    code = ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+class TopicDeletionDisabled(ApiError):
+    code = ErrorCode.TOPIC_DELETION_DISABLED
+
+
+class InvalidPartitions(ApiError):
+    code = ErrorCode.INVALID_PARTITIONS
+
+
+class InvalidReplicationFactor(ApiError):
+    code = ErrorCode.INVALID_REPLICATION_FACTOR
+
+
+class InvalidReplicaAssignment(ApiError):
+    code = ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+
+class NoReassignmentInProgress(ApiError):
+    code = ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+
+
+class InvalidConfig(ApiError):
+    """A topic, broker or group key that the broker refuses."""
+
+    code = ErrorCode.INVALID_CONFIG
+
+
+class PolicyViolation(ApiError):
+    code = ErrorCode.POLICY_VIOLATION

@@ -12,7 +12,7 @@ from levada.metadata.delta import apply
 from levada.metadata.door import Deposed, Door, Token
 from levada.metadata.image import Image
 from levada.metadata.records import MetadataRecord
-from levada.model.errors import KafkaError, KafkaStorageError, NotController
+from levada.model.errors import ApiError, KafkaStorageError, NotController
 from levada.protocol.declare import AnsweredBy
 from levada.storage.identity import new_uuid
 from levada.world.clock import Clock, Entropy
@@ -119,7 +119,7 @@ class ControllerLoop:
         try:
             return decide(image, one.request, context)
         except Exception as error:
-            if not isinstance(error, KafkaError):
+            if not isinstance(error, ApiError):
                 logger.exception("cannot decide request=%s", type(one.request).__name__)
             _refuse([one], error)
             return None

@@ -7,7 +7,7 @@ from typing import Final
 
 from levada.broker.broker import Broker
 from levada.broker.partition import Partition
-from levada.model.errors import KafkaError
+from levada.model.errors import ApiError
 from levada.node.disk_usage import DiskUsage
 from levada.node.membership import ClusterMembership
 from levada.protocol.messages.assign_replicas_to_dirs import (
@@ -66,7 +66,7 @@ class DirectoryWatch:
             try:
                 await self._take_offline()
                 await self._report()
-            except (KafkaError, OSError) as error:
+            except (ApiError, OSError) as error:
                 logger.error("the controller does not know of all log directories reason=%r", str(error))
 
     async def _take_offline(self) -> None:
@@ -113,7 +113,7 @@ class DirectoryWatch:
         )
         try:
             await self._membership.submit(request, 0)
-        except (KafkaError, OSError):
+        except (ApiError, OSError):
             self._broker.replicas.place_again(placed)
             raise
 

@@ -9,7 +9,8 @@ from levada.broker.features import FEATURES
 from levada.controller.decision import Defaults
 from levada.metadata.door import Door, DoorError, Token
 from levada.metadata.image import Image
-from levada.model.errors import ErrorCode, KafkaError, NotController
+from levada.model.error_codes import ErrorCode
+from levada.model.errors import ApiError, NotController
 from levada.node.controller_loop import ControllerLoop
 from levada.node.metadata_tail import MetadataTail
 from levada.protocol.declare import AnsweredBy
@@ -166,5 +167,5 @@ class ClusterMembership:
             try:
                 await self._door.beat()
                 await self.beat(broker)
-            except (KafkaError, OSError) as error:
+            except (ApiError, OSError) as error:
                 logger.error("cannot send the heartbeat of this broker reason=%r", str(error))

@@ -7,7 +7,7 @@ from itertools import chain
 
 from levada.broker.flushing import Flushing
 from levada.broker.replicas import Replicas
-from levada.model.errors import KafkaError
+from levada.model.errors import ApiError
 from levada.node.removal import Removal
 from levada.storage.live_indexes import write_index_entries
 from levada.storage.log import Log
@@ -112,7 +112,7 @@ class Upkeep:
     async def _flush(self, log: Log) -> None:
         try:
             await self._flushing.flush(log)
-        except KafkaError as error:
+        except ApiError as error:
             logger.error("flush failed log=%s reason=%r", log.directory, str(error))
 
     def _apply_retention(self) -> None:
@@ -128,7 +128,7 @@ class Upkeep:
             return []
         try:
             return expire(log, self._world.clock.now_ms())
-        except (KafkaError, OSError) as error:
+        except (ApiError, OSError) as error:
             logger.error("retention failed log=%s reason=%r", log.directory, str(error))
             return []
 
@@ -137,7 +137,7 @@ class Upkeep:
             return
         try:
             count = retire(log, due)
-        except KafkaError as error:
+        except ApiError as error:
             logger.error("retention failed log=%s reason=%r", log.directory, str(error))
             return
         self._replicas.notify(log)

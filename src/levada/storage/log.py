@@ -5,7 +5,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 
 from levada.model.buffers import Buffer
-from levada.model.errors import KafkaStorageError, OffsetOutOfRange, RecordListTooLarge
+from levada.model.errors import KafkaStorageError, OffsetOutOfRange, RecordBatchTooLarge
 from levada.records import BatchView, patch_header, patch_in_place
 from levada.records.batch import LENGTH_OVERHEAD
 from levada.storage.aborted import aborted_between, end_of_read
@@ -123,7 +123,7 @@ class Log:
             self._refuse_if_failed()
         size = batch.batch_length + LENGTH_OVERHEAD
         if size > self.config.segment_bytes:
-            raise RecordListTooLarge(f"a batch of {size} bytes does not fit a segment of {self.config.segment_bytes}")
+            raise RecordBatchTooLarge(f"a batch of {size} bytes does not fit a segment of {self.config.segment_bytes}")
         marker = None
         has_producer = batch.producer_id != NO_PRODUCER
         if has_producer:
@@ -152,7 +152,7 @@ class Log:
             self._refuse_if_failed()
         size = len(data)
         if size > self.config.segment_bytes:
-            raise RecordListTooLarge(f"a batch of {size} bytes does not fit a segment of {self.config.segment_bytes}")
+            raise RecordBatchTooLarge(f"a batch of {size} bytes does not fit a segment of {self.config.segment_bytes}")
         base_offset = self.end_offset
         patch_in_place(data, base_offset, leader_epoch)
         self._write((data,), size, plain, leader_epoch, now_ms, 1)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from levada.model.errors import KafkaError
+from levada.model.errors import ApiError
 from levada.records.builder import ControlType, end_transaction_marker
 from levada.storage.formats import AbortedTransaction
 from levada.storage.marker_sets import Tie
@@ -53,9 +53,9 @@ class MarkerWrite:
         return aborted
 
 
-def _refusal(producers: Producers, end: TransactionEnd) -> KafkaError | None:
+def _refusal(producers: Producers, end: TransactionEnd) -> ApiError | None:
     try:
         producers.check_marker(end.producer_id, end.producer_epoch, end.coordinator_epoch, end.transaction_version)
-    except KafkaError as error:
+    except ApiError as error:
         return error
     return None

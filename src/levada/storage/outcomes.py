@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from levada.model.errors import KafkaError
+from levada.model.errors import ApiError
 from levada.world.disk import Disk, File
 
 PlainBatch: TypeAlias = tuple[int, int]
@@ -27,7 +27,7 @@ class Appended:
 class MarkersAppended:
     """What came of the ends of some transactions."""
 
-    refused: tuple[KafkaError | None, ...]
+    refused: tuple[ApiError | None, ...]
     """For each end, in their order, why it was not written."""
     size: int
     is_flush_due: bool

@@ -6,10 +6,10 @@ from enum import Enum
 from typing import TypeAlias
 
 from levada.model.errors import (
-    DuplicateSequenceNumber,
+    DuplicateSequence,
     InvalidProducerEpoch,
-    InvalidTxnState,
-    OutOfOrderSequenceNumber,
+    InvalidTransactionState,
+    OutOfOrderSequence,
     TransactionCoordinatorFenced,
 )
 from levada.storage.formats import AbortedTransaction, ProducerEntry
@@ -175,7 +175,7 @@ class Producers:
         self.check_epoch(producer_id, epoch)
         self._check_sequence(producer_id, known, epoch, first, last)
         if known.transaction_start is not None and not is_transactional:
-            raise InvalidTxnState(f"Expected transactional write from producer {producer_id}")
+            raise InvalidTransactionState(f"Expected transactional write from producer {producer_id}")
 
     def check_epoch(self, producer_id: int, epoch: int) -> None:
         """Raise if a producer was replaced."""
@@ -188,7 +188,7 @@ class Producers:
     def _check_sequence(self, producer_id: int, known: ProducerState, epoch: int, first: int, last: int) -> None:
         if epoch != known.epoch:
             if first != 0:
-                raise OutOfOrderSequenceNumber(
+                raise OutOfOrderSequence(
                     f"Invalid sequence number for new epoch of producer {producer_id}: {epoch} (request epoch), "
                     f"{first} (seq. number), {known.epoch} (current producer epoch)"
                 )
@@ -197,10 +197,10 @@ class Producers:
             return
         # With fewer it may be one that was refused when those after it were taken, and must not pass for written.
         if len(known.batches) == REMEMBERED_BATCHES and _is_older(last, known.batches[0].first_sequence):
-            raise DuplicateSequenceNumber(
+            raise DuplicateSequence(
                 f"producer {producer_id} repeats sequence {first}, older than the last {REMEMBERED_BATCHES} batches"
             )
-        raise OutOfOrderSequenceNumber(
+        raise OutOfOrderSequence(
             f"Out of order sequence number for producer {producer_id}: {first} (incoming seq. number), "
             f"{known.last_sequence} (current end sequence number)"
         )

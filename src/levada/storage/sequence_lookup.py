@@ -6,7 +6,7 @@ would be sent again under another epoch, and be there twice.
 
 from collections.abc import Iterator, Sequence
 
-from levada.model.errors import OutOfOrderSequenceNumber
+from levada.model.errors import OutOfOrderSequence
 from levada.records import BatchView
 from levada.storage.producers import REMEMBERED_BATCHES, AppendedBatch, Producers, next_sequence
 from levada.storage.reading import ReadGuard
@@ -26,7 +26,7 @@ def check_sequences(
         return repeated
     try:
         producers.check_data(*sequences, is_transactional=batch.is_transactional)
-    except OutOfOrderSequenceNumber:
+    except OutOfOrderSequence:
         if not producers.may_have_forgotten(batch.producer_id, batch.producer_epoch, batch.last_sequence):
             raise
         with reading:

@@ -8,14 +8,14 @@ from types import MappingProxyType
 from typing import Final
 
 from levada.model.buffers import Buffer
+from levada.model.error_codes import ErrorCode
 from levada.model.errors import (
-    CorruptMessage,
-    ErrorCode,
+    ApiError,
+    CorruptRecord,
     InvalidRecord,
     InvalidTimestamp,
-    KafkaError,
-    MessageTooLarge,
     RecordsRefused,
+    RecordTooLarge,
     UnsupportedCompressionType,
 )
 from levada.records import (
@@ -83,7 +83,7 @@ def validate(
     topic_partition: str = "",
     max_opened: int | None = None,
 ) -> BatchView:
-    """The batch as it is to be stored; a KafkaError says why it cannot be, RecordsRefused which records are at fault.
+    """The batch as it is to be stored; a ApiError says why it cannot be, RecordsRefused which records are at fault.
 
     topic_partition is for the texts of errors alone. A batch that would have to be opened, and holds more than
     max_opened bytes, is TakesLong.
@@ -167,13 +167,13 @@ def _refuse_size(data: Buffer, config: LogConfig) -> None:
         raise _too_large(batch.size, config)
 
 
-def _too_large(size: int, config: LogConfig) -> MessageTooLarge:
-    return MessageTooLarge(f"the batch has {size} bytes; this topic takes at most {config.max_message_bytes}")
+def _too_large(size: int, config: LogConfig) -> RecordTooLarge:
+    return RecordTooLarge(f"the batch has {size} bytes; this topic takes at most {config.max_message_bytes}")
 
 
-def _as_kafka_error(error: RecordsError) -> KafkaError:
+def _as_kafka_error(error: RecordsError) -> ApiError:
     if isinstance(error, CorruptBatch):
-        return CorruptMessage(str(error))
+        return CorruptRecord(str(error))
     if isinstance(error, UnsupportedCompression):
         return UnsupportedCompressionType(str(error))
     return InvalidRecord(str(error))
@@ -210,7 +210,7 @@ def _read(batch: BatchView, config: LogConfig, max_opened: int | None) -> tuple[
     except DecompressedTooLarge as error:
         if max_opened is not None:
             raise TakesLong from None
-        raise MessageTooLarge(str(error)) from error
+        raise RecordTooLarge(str(error)) from error
     except RecordsError as error:
         raise InvalidRecord(str(error)) from error
 

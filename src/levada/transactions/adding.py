@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.transactions.settings import EPOCH_BUMP_VERSION
 from levada.transactions.states import DECIDED, IDLE, TransactionState
 from levada.transactions.transaction import CLASSIC_VERSION, TopicPartition, Transaction

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.model.regexes import compiled
 from levada.protocol.messages import describe_transactions, list_transactions
 from levada.transactions.states import BY_TITLE, TransactionState

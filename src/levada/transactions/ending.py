@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from enum import Enum
 
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from levada.transactions.records import NO_EPOCH, NO_GROUP, NO_PRODUCER_ID
 from levada.transactions.settings import EPOCH_BUMP_VERSION

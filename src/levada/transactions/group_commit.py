@@ -7,7 +7,8 @@ from hashlib import sha256
 from itertools import chain
 from typing import NamedTuple
 
-from levada.model.errors import ErrorCode, KafkaError
+from levada.model.error_codes import ErrorCode
+from levada.model.errors import ApiError
 from levada.transactions.ending import prepare
 from levada.transactions.records import NO_EPOCH, NO_PRODUCER_ID
 from levada.transactions.states import COMMITTED, TransactionState
@@ -109,7 +110,7 @@ def _prepare(
             following = prepare(
                 one, TransactionState.PREPARE_COMMIT, one.client_version, new_producer_id, now_ms, group
             )
-        except KafkaError as error:
+        except ApiError as error:
             following = error.code
         if isinstance(following, ErrorCode):
             return _refused([following if other is one else ErrorCode.NONE for other in ready])

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from levada.transactions.records import NO_EPOCH, NO_PRODUCER_ID
 from levada.transactions.settings import EPOCH_BUMP_VERSION, TransactionSettings

@@ -11,7 +11,8 @@ from typing import TypeAlias
 from levada.coordination.decision import Record
 from levada.coordination.shard import Outbox, Token
 from levada.coordination.timers import Timers
-from levada.model.errors import ErrorCode, KafkaError
+from levada.model.error_codes import ErrorCode
+from levada.model.errors import ApiError
 from levada.protocol.messages import describe_transactions
 from levada.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from levada.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
@@ -140,7 +141,7 @@ class TransactionMachine:
             server_version = self._settings.transaction_version
             try:
                 decided = initializing.initialize(known, request, server_version, self._new_producer_id, now_ms)
-            except KafkaError as error:
+            except ApiError as error:
                 decided = error.code
         self.outbox.answer(token, initializing.response(decided, version))
         if isinstance(decided, Transaction):
@@ -188,7 +189,7 @@ class TransactionMachine:
         client_version = ending.client_version_of(version)
         try:
             decided = ending.end(known, request, client_version, self._new_producer_id, now_ms)
-        except KafkaError as error:
+        except ApiError as error:
             decided = error.code
         self.outbox.answer(token, ending.response(known, decided, version))
         if isinstance(decided, Transaction):
@@ -234,7 +235,7 @@ class TransactionMachine:
     def _idempotent(self) -> InitProducerIdResponse:
         try:
             return InitProducerIdResponse(producer_id=self._new_producer_id(), producer_epoch=0)
-        except KafkaError as error:
+        except ApiError as error:
             return initializing.response(error.code, initializing.KNOWS_FENCED)
 
     def _follow(self, following: Sequence[Transaction]) -> None:
@@ -264,7 +265,7 @@ class TransactionMachine:
             try:
                 version = self._settings.transaction_version
                 self._follow([initializing.fence(known, version, self._new_producer_id, now_ms)])
-            except KafkaError:
+            except ApiError:
                 pass
         self._aborted_this_turn += 1
         if not self._to_abort:

@@ -18,7 +18,7 @@ class _Markers(Token["MarkerWork"]):
 MARKERS: Final = _Markers()
 """The token under which MarkerWork leaves the shard, as a reply does: when the decision is committed.
 
-If the decision cannot be written, or another coordinator takes over, what comes with it is a KafkaError instead; there
+If the decision cannot be written, or another coordinator takes over, what comes with it is an ApiError instead; there
 is nothing to do then.
 """
 

@@ -20,7 +20,7 @@ from levada.client.admin import (
     quota_entity,
 )
 from levada.client.errors import KafkaError
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.api import ApiKey
 from tests.clients.admin_cases.case import Cases, Target, until
 

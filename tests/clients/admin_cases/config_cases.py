@@ -11,7 +11,7 @@ from levada.client.admin import (
     Subtract,
 )
 from levada.client.errors import InvalidConfig, UnknownTopicOrPartition
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from tests.clients.admin_cases.case import Cases, Target, create, until
 
 CONFIG_CASES = Cases()

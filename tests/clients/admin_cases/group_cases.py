@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from levada.client.admin import Admin, GroupState, GroupType
 from levada.client.errors import GroupNotEmpty, GroupNotFound, MembershipLost, UnknownTopicOrPartition
 from levada.client.types import OffsetAndMetadata, TopicPartition
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from tests.clients.admin_cases.case import Cases, Target, create, until
 from tests.clients.admin_cases.surroundings import member
 

@@ -11,7 +11,7 @@ from levada.client.admin import (
 )
 from levada.client.errors import OffsetOutOfRange, PolicyViolation, UnknownTopicOrPartition
 from levada.client.types import TopicPartition
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.api import ApiKey
 from tests.clients.admin_cases.case import Cases, Target, create, until
 from tests.clients.admin_cases.surroundings import open_transaction, produce

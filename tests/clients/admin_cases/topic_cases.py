@@ -10,7 +10,7 @@ from levada.client.errors import (
     TopicAlreadyExists,
     UnknownTopicOrPartition,
 )
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from tests.clients.admin_cases.case import Cases, Target, create, known, until
 
 TOPIC_CASES = Cases()

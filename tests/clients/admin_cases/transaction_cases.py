@@ -12,7 +12,7 @@ from levada.client.admin import (
 )
 from levada.client.errors import KafkaError, UnknownTopicOrPartition
 from levada.client.types import TopicPartition
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from tests.clients.admin_cases.case import WAIT_SECONDS, Cases, Target, create, until
 from tests.clients.admin_cases.surroundings import open_transaction, produce
 

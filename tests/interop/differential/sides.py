@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.net.channel import Channel, ChannelClosed
 from levada.protocol.messages.api_versions import ApiVersionsRequest
 from levada.protocol.messages.create_topics import (

@@ -6,7 +6,7 @@ import pytest
 
 from levada.broker.handlers import create_acls, delete_acls, describe_acls
 from levada.broker.route import Request
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.net.reply import CloseConnection
 from levada.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from levada.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest

@@ -12,7 +12,8 @@ from levada.broker import coordinators, journal
 from levada.broker.partition import Partition
 from levada.coordination.decision import Record
 from levada.groups import CommittedOffset, GroupCounts, GroupMachine, GroupSettings, commit_record
-from levada.model.errors import ErrorCode, NotCoordinator
+from levada.model.error_codes import ErrorCode
+from levada.model.errors import NotCoordinator
 from levada.model.hashes import coordinator_partition
 from levada.protocol.messages.offset_commit import OffsetCommitRequest
 from levada.records import BatchView, iter_batches

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from levada.broker.settings import BrokerSettings
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.codec import decode, encode, encode_bytes
 from levada.protocol.messages.fetch import (
     AbortedTransaction,

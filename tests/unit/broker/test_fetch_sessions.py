@@ -6,7 +6,7 @@ import pytest
 
 from levada.broker import fetch_sessions
 from levada.broker.fetch_sessions import MIN_EVICTION_MS
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.declare import MAX_INT32
 from levada.protocol.messages.fetch import FetchTopic, ReplicaState
 from tests.unit.broker.fetching import NAMES_ONLY, NEWEST, Client, Seen, Server, indexes, partitions_of, seen, size_of

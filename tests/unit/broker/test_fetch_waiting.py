@@ -10,7 +10,7 @@ import pytest
 from levada.broker.fetch_sessions import MIN_EVICTION_MS
 from levada.broker.handlers.fetch import ParkedFetch
 from levada.broker.partition import Partition
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.fetch import FetchResponse
 from levada.records import build_batch
 from levada.sim.world.loop import SimLoop

@@ -11,7 +11,8 @@ from unittest.mock import patch
 import pytest
 
 from levada.groups import Committed, CommittedOffset, GroupSettings, JoiningClient, commit_record
-from levada.model.errors import CoordinatorLoadInProgress, ErrorCode, NotCoordinator, UnknownServerError
+from levada.model.error_codes import ErrorCode
+from levada.model.errors import CoordinatorLoadInProgress, NotCoordinator, UnknownServerError
 from levada.protocol.messages.heartbeat import HeartbeatRequest
 from levada.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from levada.protocol.messages.leave_group import MemberIdentity

@@ -23,7 +23,7 @@ from levada.groups import CommittedOffset, GroupMachine, GroupSettings, commit_r
 from levada.metadata.delta import apply
 from levada.metadata.image import Image
 from levada.metadata.records import PartitionRecord, TopicRecord
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.api import request_class, response_class
 from levada.protocol.codec import decode, encode
 from levada.protocol.messages.heartbeat import HeartbeatRequest

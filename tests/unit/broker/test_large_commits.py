@@ -16,7 +16,7 @@ from levada.coordination.decision import EndOfTransaction, Record
 from levada.metadata.delta import apply
 from levada.metadata.image import Image
 from levada.metadata.records import PartitionRecord, TopicRecord
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,

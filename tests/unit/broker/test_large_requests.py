@@ -12,7 +12,7 @@ from levada.broker.fetch_reading import Fetch
 from levada.broker.handlers import fetch as fetching
 from levada.broker.handlers import list_groups, list_transactions
 from levada.broker.large_requests import DIVISIONS, join, parts
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.net.channel import Channel, ChannelClosed
 from levada.protocol.api import request_class, response_class
 from levada.protocol.declare import Request

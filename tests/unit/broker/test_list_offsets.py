@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from levada.broker.search_turns import LONGEST_TURN_NS, SearchTurns
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from levada.records import BatchView, Codec, build_batch
 from levada.storage import lookups, validation

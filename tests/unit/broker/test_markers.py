@@ -12,7 +12,7 @@ from levada.broker.handlers import write_txn_markers
 from levada.broker.markers import MarkerSender
 from levada.broker.partition import Partition
 from levada.groups import CommittedOffset, GroupSettings, commit_record
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from levada.protocol.messages.write_txn_markers import (
     WritableTxnMarker,

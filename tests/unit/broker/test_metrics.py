@@ -27,7 +27,7 @@ from levada.broker.metrics import TOPIC_METERS, BrokerMetrics
 from levada.broker.response_errors import error_codes, error_counter
 from levada.broker.route import Request, Route
 from levada.groups import CommittedOffset, GroupCounts, GroupSettings, commit_record
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.model.metrics import Registry, Value
 from levada.net.connection import ServerConnection
 from levada.protocol.api import ApiKey

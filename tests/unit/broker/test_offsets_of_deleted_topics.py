@@ -14,7 +14,7 @@ from levada.groups import CommittedOffset, commit_record
 from levada.metadata.delta import apply
 from levada.metadata.image import Image
 from levada.metadata.records import PartitionRecord, TopicRecord
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,

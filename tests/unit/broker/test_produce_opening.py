@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from levada.broker.handlers import produce
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.net.channel import Channel
 from levada.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from levada.protocol.messages.alter_replica_log_dirs import (

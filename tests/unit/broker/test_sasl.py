@@ -4,7 +4,7 @@ from typing import cast
 
 from levada.broker.handlers import sasl_authenticate, sasl_handshake
 from levada.broker.route import Request
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
 from levada.protocol.messages.sasl_handshake import SaslHandshakeRequest
 

@@ -8,7 +8,7 @@ from typing import Any
 from levada.broker.flushing import Flushing
 from levada.broker.partition import Partition
 from levada.broker.transaction_coordinator import TransactionCoordinator
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.model.metrics import Timer
 from levada.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from levada.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse

@@ -18,7 +18,7 @@ from levada.cli.kit.refusals import Refused, WrongUsage
 from levada.client.admin import GroupDescription, GroupState, GroupType, OffsetSpec
 from levada.client.errors import KafkaError, error_for
 from levada.client.types import TopicPartition
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 
 FIRST = TopicPartition("orders", 0)
 

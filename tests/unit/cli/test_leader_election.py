@@ -9,7 +9,7 @@ from levada.cli.leader_election import listed_partitions, outcome_lines
 from levada.client.admin import Outcomes
 from levada.client.errors import error_for
 from levada.client.types import TopicPartition
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 
 ORDERS, BILLS = TopicPartition("orders", 10), TopicPartition("bills", 2)
 

@@ -6,7 +6,7 @@ from levada.cli.log_dirs import apaches_document, document
 from levada.client.admin import LogDirectory, ReplicaSize
 from levada.client.errors import error_for
 from levada.client.types import TopicPartition
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 
 SOUND = LogDirectory(
     path="/data/a",

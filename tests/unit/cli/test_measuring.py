@@ -7,7 +7,7 @@ from levada.cli.producer_perf_test.payloads import numbered_payloads, random_pay
 from levada.cli.producer_perf_test.stats import Stats, percentiles_of
 from levada.cli.verifiable_producer import java_exception
 from levada.client.errors import KafkaError, RecordTooLarge, TimedOut, error_for
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 
 
 def test_the_total_is_about_all_records() -> None:

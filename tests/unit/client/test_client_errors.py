@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from levada.client import errors
 from levada.client.error_texts import ADVICE
 from levada.client.errors import (
     AuthorizationFailed,
@@ -31,7 +30,8 @@ from levada.client.errors import (
     timed_out,
 )
 from levada.client.types import TopicPartition
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
+from levada.model.errors import ApiError, NotCoordinator
 
 with (Path(__file__).parents[2] / "data" / "errors.csv").open(newline="") as file:
     ROWS = list(csv.DictReader(file))
@@ -69,11 +69,14 @@ def test_every_code_of_kafka_has_a_row() -> None:
         (ErrorCode.PRODUCER_FENCED, ProducerFenced),
         (ErrorCode.UNKNOWN_PRODUCER_ID, OutOfOrderSequence),
         (ErrorCode.FENCED_INSTANCE_ID, FencedInstance),
-        (ErrorCode.LEADER_NOT_AVAILABLE, KafkaError),
+        (ErrorCode.LEADER_NOT_AVAILABLE, ApiError),
+        (ErrorCode.NOT_COORDINATOR, NotCoordinator),
     ],
 )
 def test_a_code_becomes_the_class_one_would_catch(code: ErrorCode, kind: type[KafkaError]) -> None:
-    assert type(error_for(code)) is kind
+    error = error_for(code)
+    assert isinstance(error, kind)
+    assert error.code == code
 
 
 def test_a_family_can_be_caught_at_once() -> None:
@@ -170,5 +173,9 @@ def test_advice_is_one_sentence_without_its_stop() -> None:
 
 
 def test_every_class_says_what_it_is_for_or_has_a_code_that_does() -> None:
-    for cls in errors._below(KafkaError):
+    for cls in _below(KafkaError):
         assert cls.__dict__.get("__doc__") or cls.code is not None, cls
+
+
+def _below(base: type[KafkaError]) -> list[type[KafkaError]]:
+    return [found for cls in base.__subclasses__() for found in (cls, *_below(cls))]

@@ -21,7 +21,7 @@ from levada.metadata.records import (
     RegisterBrokerRecord,
     UnregisterBrokerRecord,
 )
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from levada.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from levada.protocol.messages.unregister_broker import UnregisterBrokerRequest

@@ -6,7 +6,8 @@ import pytest
 
 from levada.controller.config_changes import full_changes, incremental_changes
 from levada.controller.decision import Defaults
-from levada.model.errors import ErrorCode, InvalidRequest
+from levada.model.error_codes import ErrorCode
+from levada.model.errors import InvalidRequest
 from levada.protocol.messages.alter_configs import AlterableConfig as FullConfig
 from levada.protocol.messages.alter_configs import AlterConfigsRequest
 from levada.protocol.messages.alter_configs import AlterConfigsResource as FullResource

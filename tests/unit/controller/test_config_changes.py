@@ -6,14 +6,15 @@ The texts and codes are what a broker of Apache Kafka 4.3 answered.
 import pytest
 
 from levada.controller.config_changes import check_topic_configs, full_changes, incremental_changes
-from levada.model.errors import ErrorCode, InvalidConfig, InvalidRequest, KafkaError
+from levada.model.error_codes import ErrorCode
+from levada.model.errors import ApiError, InvalidConfig, InvalidRequest
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
 def refusal(kind: str, *operations: tuple[str, int, str | None], **current: str) -> tuple[ErrorCode, str]:
     """The code and text of a refused change; `_` stands for the dots of what is set now."""
-    with pytest.raises(KafkaError) as caught:
+    with pytest.raises(ApiError) as caught:
         incremental_changes(kind, {name.replace("_", "."): text for name, text in current.items()}, operations)
     return caught.value.code, str(caught.value)
 

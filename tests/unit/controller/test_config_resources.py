@@ -3,7 +3,7 @@
 import pytest
 
 from levada.controller.config_changes import incremental_changes
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.alter_configs import AlterConfigsRequest
 from levada.protocol.messages.alter_configs import AlterConfigsResource as FullResource
 from levada.protocol.messages.incremental_alter_configs import AlterConfigsResource, IncrementalAlterConfigsRequest

@@ -8,7 +8,7 @@ import pytest
 from levada.controller.elections import UNASSIGNED
 from levada.metadata.image import TOPIC
 from levada.metadata.records import NO_LEADER, ConfigRecord, PartitionRecord, TopicRecord
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,

@@ -6,7 +6,7 @@ import pytest
 
 from levada.metadata.image import TOPIC
 from levada.metadata.records import ConfigRecord, RemoveTopicRecord
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.declare import NO_UUID
 from levada.protocol.messages.delete_topics import DeleteTopicsRequest
 from tests.unit.controller.clusters import Cluster, create, delete, topic

@@ -3,7 +3,7 @@
 import pytest
 
 from levada.metadata.records import NO_LEADER
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,

@@ -6,7 +6,7 @@ import pytest
 
 from levada.controller.elections import UNASSIGNED
 from levada.metadata.records import NO_CHANGE, NO_LEADER, PartitionChangeRecord
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.declare import NO_UUID
 from levada.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,

@@ -8,13 +8,13 @@ import pytest
 from levada.coordination.decision import Record
 from levada.coordination.shard import Outbox, Shard
 from levada.coordination.timers import Timers
-from levada.model.errors import CoordinatorNotAvailable, KafkaError, NotCoordinator
+from levada.model.errors import ApiError, CoordinatorNotAvailable, NotCoordinator
 
 
 class Journal:
     def __init__(self) -> None:
         self.batches: list[list[Record]] = []
-        self.refusal: KafkaError | None = None
+        self.refusal: ApiError | None = None
         self.committed: int | None = None
 
     def append(self, records: Sequence[Record]) -> int:

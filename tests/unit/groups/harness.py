@@ -17,7 +17,7 @@ from levada.groups import (
     commit_record,
 )
 from levada.metadata.image import Image
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.declare import NO_UUID
 from levada.protocol.messages.heartbeat import HeartbeatRequest
 from levada.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from levada.coordination.decision import EndOfTransaction, Record
 from levada.groups.records import decode, encode
-from levada.model.errors import KafkaError
+from levada.model.errors import ApiError
 
 
 class MemoryJournal:
@@ -12,7 +12,7 @@ class MemoryJournal:
         self.entries: list[tuple[bytes, bytes | None, int] | EndOfTransaction] = []
         self.batches: list[int] = []
         """How many records each append had."""
-        self.refusal: KafkaError | None = None
+        self.refusal: ApiError | None = None
         self.held_at: int | None = None
         """Where commits have stopped; None if everything is committed at once."""
 

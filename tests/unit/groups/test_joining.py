@@ -4,7 +4,7 @@ import pytest
 
 from levada.groups import ClassicGroupState, GroupSettings, JoiningClient
 from levada.groups.member import protocols_of
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.join_group import JoinGroupRequestProtocol
 from tests.unit.groups.harness import NEW_CLIENT, OLD_CLIENT, Coordinator
 

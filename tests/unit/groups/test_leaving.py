@@ -1,7 +1,7 @@
 """Heartbeats, and the ways out of a group."""
 
 from levada.groups import ClassicGroupState
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from tests.unit.groups.harness import NEW_CLIENT, SESSION_MS, Coordinator
 
 

@@ -8,7 +8,7 @@ import pytest
 from levada.groups import ClassicGroupState, CommittedOffset, GroupSettings, commit_record, upkeep
 from levada.groups.records import GroupMetadataKey
 from levada.groups.upkeep import CHORE_SIZE, PORTION_SIZE
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.consumer_protocol import ConsumerProtocolSubscription, encode_subscription
 from levada.protocol.messages.offset_commit import OffsetCommitRequest
 from tests.unit.groups.harness import GROUP, Coordinator

@@ -3,7 +3,7 @@
 import pytest
 
 from levada.groups import ClassicGroupState, GroupSettings
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from tests.unit.groups.harness import SESSION_MS, Coordinator
 
 

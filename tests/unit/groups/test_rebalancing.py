@@ -4,7 +4,8 @@ import pytest
 
 from levada.groups import ClassicGroupState, GroupSettings
 from levada.groups.group import NEXT_STATES, Group
-from levada.model.errors import ErrorCode, UnknownServerError
+from levada.model.error_codes import ErrorCode
+from levada.model.errors import UnknownServerError
 from tests.unit.groups.harness import REBALANCE_MS, SESSION_MS, Coordinator
 
 

@@ -1,7 +1,8 @@
 """Members that keep their place through a restart (KIP-345)."""
 
 from levada.groups import ClassicGroupState, JoiningClient
-from levada.model.errors import ErrorCode, UnknownServerError
+from levada.model.error_codes import ErrorCode
+from levada.model.errors import UnknownServerError
 from tests.unit.groups.harness import REBALANCE_MS, SESSION_MS, Coordinator
 
 BEFORE_9 = JoiningClient("c", "/::1", 8)

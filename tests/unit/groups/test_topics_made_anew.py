@@ -9,7 +9,8 @@ from levada.groups.records import OffsetCommitKey
 from levada.metadata.delta import apply
 from levada.metadata.image import Image
 from levada.metadata.records import PartitionRecord, TopicRecord
-from levada.model.errors import ErrorCode, KafkaStorageError
+from levada.model.error_codes import ErrorCode
+from levada.model.errors import KafkaStorageError
 from levada.protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from tests.unit.groups.harness import GROUP, Coordinator
 from tests.unit.groups.test_offset_upkeep import stable_with

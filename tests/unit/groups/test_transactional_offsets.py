@@ -7,7 +7,7 @@ import pytest
 from levada.coordination.decision import EndOfTransaction, Record
 from levada.groups import CommittedOffset, GroupSettings, commit_record
 from levada.groups.records import OffsetCommitKey
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.declare import NO_UUID
 from levada.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from tests.unit.groups.harness import GROUP, SESSION_MS, Coordinator

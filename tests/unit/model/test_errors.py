@@ -1,6 +1,7 @@
 """Errors and their texts."""
 
-from levada.model.errors import MAX_TEXT_LENGTH, ErrorCode, InvalidTopic, RecordsRefused
+from levada.model.error_codes import ErrorCode
+from levada.model.errors import MAX_TEXT_LENGTH, InvalidTopic, RecordsRefused
 
 
 def test_the_text_of_an_error_is_what_was_said() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from levada.model.config import ConfigError
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.model.hashes import uuid_to_text
 from levada.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from levada.records import build_batch

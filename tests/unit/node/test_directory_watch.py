@@ -10,7 +10,8 @@ from typing import Any, cast
 import pytest
 
 from levada.metadata.records import NO_LEADER
-from levada.model.errors import ErrorCode, KafkaStorageError
+from levada.model.error_codes import ErrorCode
+from levada.model.errors import KafkaStorageError
 from levada.node.directory_watch import DirectoryWatch
 from levada.node.disk_usage import DiskUsage
 from levada.node.membership import ClusterMembership

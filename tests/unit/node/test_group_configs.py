@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from levada.metadata.image import BROKER, GROUP, TOPIC
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from levada.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from levada.protocol.messages.find_coordinator import FindCoordinatorRequest

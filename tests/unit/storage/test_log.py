@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from levada.model.buffers import Buffer
-from levada.model.errors import KafkaStorageError, OffsetOutOfRange, RecordListTooLarge
+from levada.model.errors import KafkaStorageError, OffsetOutOfRange, RecordBatchTooLarge
 from levada.storage.formats import ABORTED_TRANSACTION
 from levada.storage.log import Log
 from levada.world.real_disk import RealDisk, RealFile
@@ -89,7 +89,7 @@ def test_a_read_stops_before_the_upper_offset(log: Log) -> None:
 
 
 def test_a_batch_larger_than_a_segment_is_refused(log: Log) -> None:
-    with pytest.raises(RecordListTooLarge):
+    with pytest.raises(RecordBatchTooLarge):
         append(log, bytes(1_000))
     assert append(log, b"next").base_offset == 0
 

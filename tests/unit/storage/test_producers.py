@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from levada.model.errors import (
-    DuplicateSequenceNumber,
+    DuplicateSequence,
     InvalidProducerEpoch,
-    InvalidTxnState,
-    OutOfOrderSequenceNumber,
+    InvalidTransactionState,
+    OutOfOrderSequence,
     TransactionCoordinatorFenced,
 )
 from levada.storage.loading import LogState
@@ -50,7 +50,7 @@ def test_scenario_10_the_next_sequence_is_appended_a_repeated_one_is_not_and_a_g
     assert send(6) == (6, False)
     assert send(6) == (6, True)
     assert log.end_offset == 7
-    with pytest.raises(OutOfOrderSequenceNumber):
+    with pytest.raises(OutOfOrderSequence):
         send(8)
     known = log.producers.get(7)
     assert known is not None
@@ -66,7 +66,7 @@ def test_scenario_10_the_last_five_batches_are_known_and_older_ones_are_duplicat
     for number in range(2, 7):
         assert send(number * 2, count=2) == (number * 2, True)
     for number in range(2):
-        with pytest.raises(DuplicateSequenceNumber):
+        with pytest.raises(DuplicateSequence):
             send(number * 2, count=2)
     assert log.end_offset == 14
 
@@ -90,7 +90,7 @@ def test_scenario_11_with_idempotence_the_order_is_kept(log: Log) -> None:
                 continue
             try:
                 send(sequence)
-            except OutOfOrderSequenceNumber:
+            except OutOfOrderSequence:
                 refused.append(sequence)
         in_flight = refused
     assert values_of(log) == [b"0", b"1", b"2", b"3", b"4"]
@@ -101,14 +101,14 @@ def test_a_repetition_must_match_a_whole_batch(log: Log) -> None:
     send(0, count=4)
     send(4)
     for sequence, count in ((0, 3), (1, 3), (2, 1)):
-        with pytest.raises((OutOfOrderSequenceNumber, DuplicateSequenceNumber)):
+        with pytest.raises((OutOfOrderSequence, DuplicateSequence)):
             send(sequence, count=count)
 
 
 def test_a_new_epoch_begins_with_sequence_zero_and_fences_the_old(log: Log) -> None:
     send = sender(log)
     send(0)
-    with pytest.raises(OutOfOrderSequenceNumber):
+    with pytest.raises(OutOfOrderSequence):
         send(1, epoch=1)
     assert send(0, epoch=1) == (1, False)
     with pytest.raises(InvalidProducerEpoch):
@@ -131,7 +131,7 @@ def test_sequences_wrap_to_zero(log: Log) -> None:
     assert send(LAST - 1, count=3) == (0, False)
     assert send(1) == (3, False)
     assert send(LAST - 1, count=3) == (0, True)
-    with pytest.raises(OutOfOrderSequenceNumber):
+    with pytest.raises(OutOfOrderSequence):
         send(LAST)
 
 
@@ -144,7 +144,7 @@ def test_followers_and_coordinators_are_not_judged(log: Log) -> None:
 def test_plain_records_are_refused_within_a_transaction(log: Log) -> None:
     send = sender(log)
     send(0, is_transactional=True)
-    with pytest.raises(InvalidTxnState):
+    with pytest.raises(InvalidTransactionState):
         send(1)
     end_transaction(log, 7, commit=True)
     assert send(1) == (2, False)
@@ -208,7 +208,7 @@ def test_producers_that_expired_while_the_log_was_closed_are_not_restored(tmp_pa
     again = opened(tmp_path / "t-0", config, state=clean(log), now_ms=T0 + 1_200)
     assert again.producers.get(1) is None
     assert sender(again, 2)(1) == (2, False)
-    with pytest.raises(OutOfOrderSequenceNumber):
+    with pytest.raises(OutOfOrderSequence):
         sender(again, 2)(9)
 
 
@@ -224,7 +224,7 @@ def test_sequences_go_on_after_a_restart_and_the_last_batch_is_still_known(tmp_p
     again = opened(tmp_path / "t-0", state=stop(log))  # type: ignore[operator]
     send = sender(again)
     assert send(39) == (39, True)
-    with pytest.raises(OutOfOrderSequenceNumber):
+    with pytest.raises(OutOfOrderSequence):
         send(41)
     assert send(40) == (40, False)
 
@@ -322,7 +322,7 @@ def test_after_a_restart_too_no_more_than_five_batches_are_recalled(tmp_path: Pa
     log.close()
     again = opened(tmp_path / "t-0", LogConfig(), state=clean(log))
     assert sender(again)(3) == (3, True)
-    with pytest.raises(DuplicateSequenceNumber):
+    with pytest.raises(DuplicateSequence):
         sender(again)(2)
 
 
@@ -332,7 +332,7 @@ def test_what_was_never_written_is_not_recalled(tmp_path: Path) -> None:
         sender(log)(sequence)
     log.close()
     again = opened(tmp_path / "t-0", LogConfig(), state=clean(log))
-    with pytest.raises(OutOfOrderSequenceNumber):
+    with pytest.raises(OutOfOrderSequence):
         sender(again)(0)
     assert again.end_offset == 3
 
@@ -343,7 +343,7 @@ def test_another_epochs_batches_are_not_recalled(tmp_path: Path) -> None:
     sender(log)(0, epoch=1, count=3)
     log.close()
     again = opened(tmp_path / "t-0", LogConfig(), state=clean(log))
-    with pytest.raises(OutOfOrderSequenceNumber):
+    with pytest.raises(OutOfOrderSequence):
         sender(again)(1, epoch=1)
     assert sender(again)(0, epoch=1, count=3) == (3, True)
 
@@ -370,7 +370,7 @@ def test_a_batch_that_was_refused_when_those_after_it_were_taken_does_not_pass_f
     # A new producer may begin anywhere, so these are taken though the batch before them was not.
     for sequence in (1, 2, 3, 4):
         send(sequence)
-    with pytest.raises(OutOfOrderSequenceNumber):
+    with pytest.raises(OutOfOrderSequence):
         send(0)
     assert log.end_offset == 4
 

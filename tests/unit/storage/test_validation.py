@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from crc32c import crc32c
 
+from levada.model.error_codes import ErrorCode
 from levada.model.errors import (
-    CorruptMessage,
-    ErrorCode,
+    ApiError,
+    CorruptRecord,
     InvalidRecord,
-    KafkaError,
-    MessageTooLarge,
     RecordsRefused,
+    RecordTooLarge,
     UnsupportedCompressionType,
 )
 from levada.records import BatchView, Codec, build_batch, compress, with_log_append_time
@@ -80,7 +80,7 @@ def test_a_good_batch_is_stored_as_it_was_sent(codec: Codec, kind: Any) -> None:
 @pytest.mark.parametrize(
     ("data", "error"),
     [
-        pytest.param(damaged(BATCH), CorruptMessage, id="checksum"),
+        pytest.param(damaged(BATCH), CorruptRecord, id="checksum"),
         pytest.param(b"", InvalidRecord, id="nothing"),
         pytest.param(BATCH[:60], InvalidRecord, id="cut off within the header"),
         pytest.param(BATCH[:-1], InvalidRecord, id="cut off"),
@@ -95,7 +95,7 @@ def test_a_good_batch_is_stored_as_it_was_sent(codec: Codec, kind: Any) -> None:
         pytest.param(with_field(BATCH, 21, ">h", 6), UnsupportedCompressionType, id="codec 6"),
     ],
 )
-def test_a_batch_that_breaks_a_rule_is_refused(data: bytes, error: type[KafkaError]) -> None:
+def test_a_batch_that_breaks_a_rule_is_refused(data: bytes, error: type[ApiError]) -> None:
     with pytest.raises(error) as caught:
         checked(data)
     assert type(caught.value) is error
@@ -118,13 +118,13 @@ def test_zstd_needs_a_client_that_knows_it() -> None:
 def test_the_largest_batch_has_exactly_the_topics_size(codec: Codec) -> None:
     data = build_batch(RECORDS, codec=codec)
     assert checked(data, LogConfig(max_message_bytes=len(data))).size == len(data)
-    with pytest.raises(MessageTooLarge):
+    with pytest.raises(RecordTooLarge):
         checked(data, LogConfig(max_message_bytes=len(data) - 1))
 
 
 def test_size_is_looked_at_before_the_checksum_and_after_the_shape() -> None:
     small = LogConfig(max_message_bytes=len(BATCH) - 1)
-    with pytest.raises(MessageTooLarge):
+    with pytest.raises(RecordTooLarge):
         checked(damaged(BATCH), small)
     for data in (BATCH + BATCH, BATCH + b"\x00", with_field(BATCH, 16, ">b", 1)):
         with pytest.raises(InvalidRecord):
@@ -274,7 +274,7 @@ def test_a_sum_beyond_64_bits_is_refused_even_by_a_topic_without_bounds(base: in
     fields = b"\x00" + encode_varlong(delta) + b"\x00\x02k\x01\x00"
     body = encode_varint(len(fields)) + fields
     data = with_body(with_field(build_batch([(NOW_MS, b"k", None, ())]), 27, ">q", base), body)
-    with pytest.raises(KafkaError) as caught:
+    with pytest.raises(ApiError) as caught:
         checked(data, LogConfig(max_timestamp_lead_ms=MAX_INT64))
     assert caught.value.code == ErrorCode.INVALID_TIMESTAMP
 

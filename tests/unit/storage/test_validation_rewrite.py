@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from levada.model.errors import ErrorCode, MessageTooLarge
+from levada.model.error_codes import ErrorCode
+from levada.model.errors import RecordTooLarge
 from levada.records import BatchView, Codec, Record, build_batch, compress
 from levada.records.record import RecordInput
 from levada.storage.log_config import LogConfig
@@ -100,13 +101,13 @@ def test_a_batch_that_grows_beyond_the_topics_size_is_too_large(source: Codec) -
     data, plain = build_batch(records, codec=source), build_batch(records)
     fits = LogConfig(compression="uncompressed", max_message_bytes=len(plain))
     assert bytes(checked(data, fits).buffer) == plain
-    with pytest.raises(MessageTooLarge):
+    with pytest.raises(RecordTooLarge):
         checked(data, LogConfig(compression="uncompressed", max_message_bytes=len(plain) - 1))
 
 
 def test_compressing_does_not_excuse_a_batch_that_came_too_large() -> None:
     data = build_batch([(NOW_MS, b"k", bytes(10_000), ())])
-    with pytest.raises(MessageTooLarge):
+    with pytest.raises(RecordTooLarge):
         checked(data, LogConfig(compression="zstd", max_message_bytes=len(data) - 1))
 
 
@@ -126,7 +127,7 @@ def test_a_small_batch_that_holds_256_mib_is_refused_before_it_takes_them(
     bomb = with_body(build_batch(RECORDS, codec=codec), part * 16)
     assert len(bomb) < (9 << 10 if codec is Codec.ZSTD else 300 << 10)
     tracemalloc.reset_peak()
-    with pytest.raises(MessageTooLarge, match="compressed records hold more than"):
+    with pytest.raises(RecordTooLarge, match="compressed records hold more than"):
         checked(bomb, config)
     assert tracemalloc.get_traced_memory()[1] < MAX_OPENED + (1 << 20)
 
@@ -135,7 +136,7 @@ def test_a_topic_opens_what_it_would_take_uncompressed(monkeypatch: pytest.Monke
     monkeypatch.setattr("levada.storage.validation.MAX_OPENED", 1000)
     data = build_batch([(NOW_MS, b"k", bytes(10_000), ())], codec=Codec.ZSTD)
     assert checked(data, LogConfig(is_compacted=True)).record_count == 1
-    with pytest.raises(MessageTooLarge):
+    with pytest.raises(RecordTooLarge):
         checked(data, LogConfig(is_compacted=True, max_message_bytes=2000))
 
 

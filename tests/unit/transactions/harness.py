@@ -5,7 +5,8 @@ from itertools import count
 from typing import Any
 
 from levada.coordination.shard import Shard
-from levada.model.errors import CoordinatorLoadInProgress, ErrorCode, KafkaError
+from levada.model.error_codes import ErrorCode
+from levada.model.errors import ApiError, CoordinatorLoadInProgress
 from levada.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from levada.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from levada.transactions import (
@@ -92,7 +93,7 @@ class Coordinator:
             elif isinstance(reply, MarkerWork):
                 self.work.append(reply)
             else:
-                assert isinstance(reply, KafkaError)
+                assert isinstance(reply, ApiError)
 
     def advance(self, milliseconds: int) -> None:
         """Let time pass, stopping at every deadline on the way as a driver would."""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from levada.coordination.decision import Record
-from levada.model.errors import KafkaError
+from levada.model.errors import ApiError
 from levada.transactions.records import TransactionLogValue, decode, encode
 
 
@@ -17,7 +17,7 @@ class MemoryJournal:
     def __init__(self, transaction_version: int = 2) -> None:
         self._transaction_version = transaction_version
         self.batches: list[list[tuple[bytes, bytes | None]]] = []
-        self.refusal: KafkaError | None = None
+        self.refusal: ApiError | None = None
         self.held_at: int | None = None
         """Where commits have stopped; None if everything is committed at once."""
 

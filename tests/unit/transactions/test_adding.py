@@ -2,7 +2,8 @@
 
 import pytest
 
-from levada.model.errors import CoordinatorNotAvailable, ErrorCode
+from levada.model.error_codes import ErrorCode
+from levada.model.errors import CoordinatorNotAvailable
 from levada.transactions import TransactionState
 from tests.unit.transactions.harness import BUMPING, FROM_BROKERS, ID, A, B, Coordinator
 

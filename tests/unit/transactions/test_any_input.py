@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.transactions import GroupMember
 from tests.unit.transactions.harness import ID, A, B, Coordinator
 

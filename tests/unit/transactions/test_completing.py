@@ -1,6 +1,6 @@
 """Transactions whose markers are all written, several at once."""
 
-from levada.model.errors import MessageTooLarge
+from levada.model.errors import RecordTooLarge
 from levada.transactions import MarkerWork, Transaction, TransactionState
 from levada.transactions.machine import COMPLETION_RETRY_MS
 from levada.transactions.records import NO_EPOCH
@@ -45,7 +45,7 @@ def test_those_that_are_complete_already_are_left_alone() -> None:
 
 def test_a_batch_that_cannot_be_written_is_written_member_by_member_later() -> None:
     coordinator, work = committed_together()
-    coordinator.journal.refusal = MessageTooLarge("too large together")
+    coordinator.journal.refusal = RecordTooLarge("too large together")
     complete(coordinator, work)
     assert states(coordinator) == [TransactionState.PREPARE_COMMIT] * 3
     coordinator.journal.refusal = None

@@ -2,7 +2,7 @@
 
 import pytest
 
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.model.regexes import InvalidRegex
 from levada.protocol.messages.describe_transactions import TransactionState
 from levada.transactions import Transaction, TransactionFilter

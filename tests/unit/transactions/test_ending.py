@@ -2,7 +2,8 @@
 
 import pytest
 
-from levada.model.errors import CoordinatorNotAvailable, ErrorCode, NotCoordinator
+from levada.model.error_codes import ErrorCode
+from levada.model.errors import CoordinatorNotAvailable, NotCoordinator
 from levada.transactions import MARKERS, Marker, MarkerWork, TransactionState
 from levada.transactions.machine import COMPLETION_RETRY_MS
 from levada.transactions.transaction import MAX_CLIENT_EPOCH, MAX_EPOCH

@@ -2,7 +2,7 @@
 
 import pytest
 
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.transactions import GroupMember, TransactionSettings, TransactionState
 from levada.transactions.group_commit import MAX_MEMBERS, group_of
 from levada.transactions.transaction import MAX_CLIENT_EPOCH, record_of

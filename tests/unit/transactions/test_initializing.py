@@ -2,7 +2,8 @@
 
 import pytest
 
-from levada.model.errors import CoordinatorNotAvailable, ErrorCode
+from levada.model.error_codes import ErrorCode
+from levada.model.errors import CoordinatorNotAvailable
 from levada.protocol.messages.init_producer_id import InitProducerIdRequest
 from levada.transactions import TransactionSettings, TransactionState
 from levada.transactions.transaction import MAX_CLIENT_EPOCH, MAX_EPOCH

@@ -1,6 +1,7 @@
 """Transactions that are open for too long, and ids that no producer uses any more."""
 
-from levada.model.errors import CoordinatorNotAvailable, ErrorCode
+from levada.model.error_codes import ErrorCode
+from levada.model.errors import CoordinatorNotAvailable
 from levada.transactions import TransactionSettings, TransactionState
 from levada.transactions.machine import ABORTS_PER_TURN, REMOVALS_PER_BATCH, TURN_INTERVAL_MS
 from tests.unit.transactions.harness import BUMPING, FROM_BROKERS, ID, TIMEOUT_MS, A, Coordinator

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import mmap
 import os
 import time
 from collections.abc import Mapping
@@ -101,7 +102,9 @@ def test_what_the_process_has() -> None:
     ProcessMetrics(registry, 0)
     registry.tick(SECOND_MS)
     before = shown(registry)[SYSTEM]
-    held = bytearray(os.urandom(1 << 20) * 32)
+    # Pages of its own: a bytearray may lie where an earlier test had something.
+    held = mmap.mmap(-1, 32 << 20)
+    held.write(os.urandom(1 << 20) * 32)
     now = shown(registry)[SYSTEM]
     assert int(now["ResidentMemorySize"]) >= int(before["ResidentMemorySize"]) + len(held) // 2
     assert int(now["CommittedVirtualMemorySize"]) >= int(now["ResidentMemorySize"])

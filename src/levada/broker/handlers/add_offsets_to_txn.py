@@ -4,7 +4,7 @@ from collections.abc import Awaitable
 
 from levada.broker.coordinator_call import call_coordinator
 from levada.broker.route import Request
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.model.topics import CONSUMER_OFFSETS
 from levada.protocol.api import ApiKey, stable_versions
 from levada.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse

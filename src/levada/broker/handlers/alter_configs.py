@@ -1,7 +1,7 @@
 """AlterConfigs v0-2. Replaces everything that was set; v2 flexible."""
 
 from levada.broker.route import Request
-from levada.model.errors import KafkaError
+from levada.model.errors import ApiError
 from levada.protocol.api import ApiKey, stable_versions
 from levada.protocol.messages.alter_configs import (
     AlterConfigsRequest,
@@ -16,7 +16,7 @@ VERSIONS = stable_versions(API)
 async def handle(message: AlterConfigsRequest, request: Request) -> AlterConfigsResponse:
     try:
         response = await request.broker.controller.submit(message, request.version)
-    except KafkaError as error:
+    except ApiError as error:
         refused = [
             AlterConfigsResourceResponse(
                 error_code=error.code,

@@ -1,7 +1,7 @@
 """AlterPartitionReassignments v0-1. v1 may forbid that the replication factor changes (KIP-860)."""
 
 from levada.broker.route import Request
-from levada.model.errors import KafkaError
+from levada.model.errors import ApiError
 from levada.protocol.api import ApiKey, stable_versions
 from levada.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -15,6 +15,6 @@ VERSIONS = stable_versions(API)
 async def handle(message: AlterPartitionReassignmentsRequest, request: Request) -> AlterPartitionReassignmentsResponse:
     try:
         response = await request.broker.controller.submit(message, request.version)
-    except KafkaError as error:
+    except ApiError as error:
         return AlterPartitionReassignmentsResponse(error_code=error.code, error_message=str(error), responses=[])
     return response

@@ -5,10 +5,10 @@ from typing import Final
 
 from levada.broker.broker import Broker
 from levada.broker.route import Request
+from levada.model.error_codes import ErrorCode
 from levada.model.errors import (
-    ErrorCode,
+    ApiError,
     InvalidTopic,
-    KafkaError,
     KafkaStorageError,
     LogDirNotFound,
     NotLeaderOrFollower,
@@ -57,7 +57,7 @@ def _move(broker: Broker, topic: str, index: int, path: str, refusals: list[str]
     except NotLeaderOrFollower:
         # The code that this API has always had for it.
         return ErrorCode.REPLICA_NOT_AVAILABLE
-    except KafkaError as error:
+    except ApiError as error:
         refusals.append(f"log={topic}-{index} to directory={path} reason={str(error)!r}")
         return error.code
     return ErrorCode.NONE

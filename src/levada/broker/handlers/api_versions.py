@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from levada.broker.features import FEATURES
 from levada.broker.route import Request, Route
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.api import ApiKey, stable_versions
 from levada.protocol.messages.api_versions import (
     ApiVersion,

@@ -2,7 +2,7 @@
 
 from levada.broker.authorized import ALL_GROUP_OPERATIONS, NOT_ASKED
 from levada.broker.route import Request
-from levada.model.errors import KafkaError
+from levada.model.errors import ApiError
 from levada.protocol.api import ApiKey, stable_versions
 from levada.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
@@ -27,7 +27,7 @@ async def _describe(group_id: str, request: Request) -> DescribedGroup:
         group: DescribedGroup = await request.broker.groups.submit(
             group_id, lambda machine, token, now_ms: machine.consumer_describe(token, group_id, now_ms)
         )
-    except KafkaError as error:
+    except ApiError as error:
         return DescribedGroup(
             error_code=error.code,
             group_id=group_id,

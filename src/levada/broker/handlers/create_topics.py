@@ -2,7 +2,7 @@
 
 from levada.broker.config_entries import topic_entries
 from levada.broker.route import Request
-from levada.model.errors import KafkaError
+from levada.model.errors import ApiError
 from levada.protocol.api import ApiKey, stable_versions
 from levada.protocol.messages.create_topics import (
     CreatableTopicConfigs,
@@ -20,7 +20,7 @@ TELLS_SETTINGS_SINCE = 5
 async def handle(message: CreateTopicsRequest, request: Request) -> CreateTopicsResponse:
     try:
         response = await request.broker.controller.submit(message, request.version)
-    except KafkaError as error:
+    except ApiError as error:
         refused = [
             CreatableTopicResult(name=topic.name, error_code=error.code, error_message=str(error), configs=[])
             for topic in message.topics

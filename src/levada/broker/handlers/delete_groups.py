@@ -1,7 +1,8 @@
 """DeleteGroups v0-2. v2 flexible."""
 
 from levada.broker.route import Request
-from levada.model.errors import ErrorCode, KafkaError
+from levada.model.error_codes import ErrorCode
+from levada.model.errors import ApiError
 from levada.protocol.api import ApiKey, stable_versions
 from levada.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
@@ -23,6 +24,6 @@ async def _delete(group_id: str, request: Request) -> ErrorCode:
         code: ErrorCode = await request.broker.groups.submit(
             group_id, lambda machine, token, _: machine.delete_group(token, group_id)
         )
-    except KafkaError as error:
+    except ApiError as error:
         return error.code
     return code

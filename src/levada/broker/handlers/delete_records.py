@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from levada.broker.route import Request
-from levada.model.errors import InvalidTopic, KafkaError, PolicyViolation
+from levada.model.errors import ApiError, InvalidTopic, PolicyViolation
 from levada.model.topics import INTERNAL_TOPICS
 from levada.protocol.api import ApiKey, stable_versions
 from levada.protocol.declare import NO_UUID
@@ -51,6 +51,6 @@ def _delete(topic: str, wanted: DeleteRecordsPartition, request: Request) -> Del
             )
         result.low_watermark = partition.delete_records(wanted.offset)
         request.broker.replicas.is_checkpoint_due = True
-    except KafkaError as error:
+    except ApiError as error:
         result.error_code = error.code
     return result

@@ -2,7 +2,7 @@
 
 from levada.broker.authorized import ALL_CLUSTER_OPERATIONS, NOT_ASKED
 from levada.broker.route import Request
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.api import ApiKey, stable_versions
 from levada.protocol.messages.describe_cluster import (
     DescribeClusterBroker,

@@ -5,7 +5,7 @@ from levada.broker.config_entries import DescribedConfig, broker_entries, group_
 from levada.broker.loggers import levels
 from levada.broker.route import Request
 from levada.metadata.image import BROKER, BROKER_LOGGER, GROUP, TOPIC
-from levada.model.errors import InvalidRequest, KafkaError, UnknownTopicOrPartition
+from levada.model.errors import ApiError, InvalidRequest, UnknownTopicOrPartition
 from levada.model.numbers import parse_int32
 from levada.model.topics import check_topic_name
 from levada.protocol.api import ApiKey, stable_versions
@@ -42,7 +42,7 @@ def _answer(
     )
     try:
         entries = _entries(resource, request.broker)
-    except KafkaError as error:
+    except ApiError as error:
         result.error_code, result.error_message = error.code, str(error)
         return result
     result.configs = [_entry(entry, message) for entry in entries]

@@ -2,7 +2,8 @@
 
 from levada.broker.authorized import ALL_GROUP_OPERATIONS, NOT_ASKED
 from levada.broker.route import Request
-from levada.model.errors import ErrorCode, KafkaError
+from levada.model.error_codes import ErrorCode
+from levada.model.errors import ApiError
 from levada.protocol.api import ApiKey, stable_versions
 from levada.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 
@@ -25,7 +26,7 @@ async def _describe(group_id: str, request: Request) -> DescribedGroup:
         group: DescribedGroup = await request.broker.groups.submit(
             group_id, lambda machine, token, _: machine.describe(token, group_id)
         )
-    except KafkaError as error:
+    except ApiError as error:
         return DescribedGroup(
             error_code=error.code, group_id=group_id, group_state="", protocol_type="", protocol_data="", members=[]
         )

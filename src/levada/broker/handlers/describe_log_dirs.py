@@ -3,7 +3,7 @@
 from levada.broker.broker import MovingReplica
 from levada.broker.partition import Partition
 from levada.broker.route import Request
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.api import ApiKey, stable_versions
 from levada.protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,

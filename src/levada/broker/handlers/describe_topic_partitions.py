@@ -4,7 +4,8 @@ from levada.broker.authorized import ALL_TOPIC_OPERATIONS
 from levada.broker.route import Request
 from levada.metadata.image import Image, PartitionState, TopicState
 from levada.metadata.records import NO_LEADER
-from levada.model.errors import ErrorCode, KafkaError
+from levada.model.error_codes import ErrorCode
+from levada.model.errors import ApiError
 from levada.model.topics import INTERNAL_TOPICS, check_topic_name
 from levada.protocol.api import ApiKey, stable_versions
 from levada.protocol.declare import NO_UUID
@@ -81,7 +82,7 @@ def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     try:
         check_topic_name(name)
-    except KafkaError as error:
+    except ApiError as error:
         code = error.code
     return DescribeTopicPartitionsResponseTopic(
         error_code=code,

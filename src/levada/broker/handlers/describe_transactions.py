@@ -1,7 +1,7 @@
 """DescribeTransactions v0."""
 
 from levada.broker.route import Request
-from levada.model.errors import KafkaError
+from levada.model.errors import ApiError
 from levada.protocol.api import ApiKey, stable_versions
 from levada.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
@@ -24,7 +24,7 @@ async def _describe(transactional_id: str, request: Request) -> TransactionState
         state: TransactionState = await request.broker.transactions.submit(
             transactional_id, lambda machine, token, _: machine.describe(token, transactional_id)
         )
-    except KafkaError as error:
+    except ApiError as error:
         return TransactionState(
             error_code=error.code,
             transactional_id=transactional_id,

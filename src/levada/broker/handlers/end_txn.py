@@ -4,7 +4,8 @@ from collections.abc import Awaitable
 
 from levada.broker.coordinator_call import call_coordinator
 from levada.broker.route import Request
-from levada.model.errors import ErrorCode, KafkaError
+from levada.model.error_codes import ErrorCode
+from levada.model.errors import ApiError
 from levada.protocol.api import ApiKey, stable_versions
 from levada.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 
@@ -23,7 +24,7 @@ def handle(message: EndTxnRequest, request: Request) -> EndTxnResponse | Awaitab
 async def _end_with_id(message: EndTxnRequest, request: Request) -> EndTxnResponse:
     try:
         await request.broker.producer_ids.reserve()
-    except KafkaError as error:
+    except ApiError as error:
         return _refused(error.code)
     ended = _end(message, request)
     return await ended if isinstance(ended, Awaitable) else ended

@@ -7,7 +7,7 @@ from levada.broker.delayed import DelayedOperation
 from levada.broker.fetch_reading import Fetch
 from levada.broker.fetch_sessions import NO_SESSION
 from levada.broker.route import Request
-from levada.model.errors import KafkaError
+from levada.model.errors import ApiError
 from levada.protocol.api import ApiKey, stable_versions
 from levada.protocol.messages.fetch import FetchRequest, FetchResponse
 
@@ -29,7 +29,7 @@ def handle(message: FetchRequest, request: Request) -> "FetchResponse | asyncio.
             is_privileged=replica_id >= 0,
             now_ms=broker.clock.monotonic_ms(),
         )
-    except KafkaError as error:
+    except ApiError as error:
         return FetchResponse(error_code=error.code, responses=[])
     fetch = Fetch(message, request, session, replica_id)
     if len(session.dirty) > LARGE:

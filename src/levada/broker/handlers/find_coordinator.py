@@ -3,7 +3,8 @@
 from levada.broker.internal_topics import make_internal_topic
 from levada.broker.route import Request
 from levada.metadata.records import NO_LEADER
-from levada.model.errors import CoordinatorNotAvailable, ErrorCode, KafkaError
+from levada.model.error_codes import ErrorCode
+from levada.model.errors import ApiError, CoordinatorNotAvailable
 from levada.model.hashes import coordinator_partition
 from levada.model.topics import CONSUMER_OFFSETS, TRANSACTION_STATE
 from levada.protocol.api import ApiKey, stable_versions
@@ -28,7 +29,7 @@ async def handle(message: FindCoordinatorRequest, request: Request) -> FindCoord
     if topic is not None and topic not in request.broker.image.topics:
         try:
             await make_internal_topic(topic, request.broker)
-        except KafkaError:
+        except ApiError:
             # The controller cannot make it just now; clients ask again.
             return _answer(message, request, is_available=False)
     return _answer(message, request, is_available=True)

@@ -6,7 +6,7 @@ from levada.broker.broker import Broker
 from levada.broker.loggers import change_levels
 from levada.broker.route import Request
 from levada.metadata.image import BROKER_LOGGER
-from levada.model.errors import InvalidRequest, KafkaError
+from levada.model.errors import ApiError, InvalidRequest
 from levada.model.numbers import parse_int32
 from levada.protocol.api import ApiKey, stable_versions
 from levada.protocol.messages.incremental_alter_configs import (
@@ -35,7 +35,7 @@ async def _ask_controller(
 ) -> list[AlterConfigsResourceResponse]:
     try:
         response = await request.broker.controller.submit(message, request.version)
-    except KafkaError as error:
+    except ApiError as error:
         return [_answer(resource, error) for resource in message.resources]
     return response.responses
 
@@ -49,7 +49,7 @@ def _change_loggers(
             raise InvalidRequest("Each resource must appear at most once.")
         _check_own_id(resource.resource_name, broker)
         change_levels(operations, validate_only=validate_only)
-    except KafkaError as error:
+    except ApiError as error:
         return _answer(resource, error)
     return _answer(resource)
 
@@ -62,7 +62,7 @@ def _check_own_id(name: str, broker: Broker) -> None:
         raise InvalidRequest(f"Unexpected node id. Expected {broker.identity.node_id}, but received {name}")
 
 
-def _answer(resource: AlterConfigsResource, error: KafkaError | None = None) -> AlterConfigsResourceResponse:
+def _answer(resource: AlterConfigsResource, error: ApiError | None = None) -> AlterConfigsResourceResponse:
     return AlterConfigsResourceResponse(
         error_code=0 if error is None else error.code,
         error_message=None if error is None else str(error),

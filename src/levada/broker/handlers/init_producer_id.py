@@ -1,7 +1,8 @@
 """InitProducerId v0-5. v2 flexible, v3 epoch bumps (KIP-360), v4-5 error codes of transactions."""
 
 from levada.broker.route import Request
-from levada.model.errors import ErrorCode, KafkaError
+from levada.model.error_codes import ErrorCode
+from levada.model.errors import ApiError
 from levada.protocol.api import ApiKey, stable_versions
 from levada.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
@@ -23,6 +24,6 @@ async def handle(message: InitProducerIdRequest, request: Request) -> InitProduc
             message.transactional_id,
             lambda machine, token, now_ms: machine.init_producer_id(token, message, request.version, now_ms),
         )
-    except KafkaError as error:
+    except ApiError as error:
         return InitProducerIdResponse(error_code=error.code, producer_epoch=-1)
     return reply

@@ -5,7 +5,7 @@ from collections.abc import Awaitable
 from levada.broker.group_requests import ask
 from levada.broker.route import Request
 from levada.groups import JoiningClient
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.api import ApiKey, stable_versions
 from levada.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 

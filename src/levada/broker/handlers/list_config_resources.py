@@ -3,7 +3,7 @@
 from levada.broker.broker import Broker
 from levada.broker.route import Request
 from levada.metadata.image import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.api import ApiKey, stable_versions
 from levada.protocol.messages.list_config_resources import (
     ConfigResource,

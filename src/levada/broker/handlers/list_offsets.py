@@ -5,7 +5,7 @@ from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from levada.broker.route import Request
-from levada.model.errors import ErrorCode, InvalidRequest, KafkaError
+from levada.model.errors import ApiError, InvalidRequest, UnsupportedVersion
 from levada.protocol.api import ApiKey, stable_versions
 from levada.protocol.messages.list_offsets import (
     ListOffsetsPartition,
@@ -76,15 +76,11 @@ def _steps(
             try:
                 record = yield from found.steps
                 found = record if record is not None and record.offset < found.end else None
-            except KafkaError as error:
+            except ApiError as error:
                 found = error
         answers[name, wanted.partition_index] = _answer(wanted, found, request)
         yield None
     return _response(message, answers)
-
-
-class UnknownTime(KafkaError):
-    code = ErrorCode.UNSUPPORTED_VERSION
 
 
 class Searched(NamedTuple):
@@ -94,7 +90,7 @@ class Searched(NamedTuple):
     end: int
 
 
-Found: TypeAlias = FoundRecord | Searched | KafkaError | None
+Found: TypeAlias = FoundRecord | Searched | ApiError | None
 
 
 def _is_searched(timestamp: int) -> bool:
@@ -117,11 +113,11 @@ def _look_up(message: ListOffsetsRequest, request: Request) -> Iterator[tuple[st
 def _find(topic: str, wanted: ListOffsetsPartition, message: ListOffsetsRequest, request: Request) -> Found:
     timestamp = wanted.timestamp
     if timestamp < 0 and request.version < SINCE.get(timestamp, NEVER):
-        return UnknownTime("this version does not know that time")
+        return UnsupportedVersion("this version does not know that time")
     try:
         partition = request.broker.partition(topic, bytes(16), wanted.partition_index)
         partition.check_epoch(wanted.current_leader_epoch)
-    except KafkaError as error:
+    except ApiError as error:
         return error
     log = partition.log
     end = log.last_stable_offset if message.isolation_level == READ_COMMITTED else log.high_watermark
@@ -137,7 +133,7 @@ def _find(topic: str, wanted: ListOffsetsPartition, message: ListOffsetsRequest,
 
 def _answer(wanted: ListOffsetsPartition, found: Found, request: Request) -> ListOffsetsPartitionResponse:
     answer = ListOffsetsPartitionResponse(partition_index=wanted.partition_index)
-    if isinstance(found, KafkaError):
+    if isinstance(found, ApiError):
         answer.error_code = found.code
     elif found is not None:
         assert isinstance(found, FoundRecord), "what is searched was found by now"

@@ -5,7 +5,7 @@ from collections.abc import Awaitable
 from itertools import chain, islice
 
 from levada.broker.route import Request
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.model.regexes import InvalidRegex
 from levada.protocol.api import ApiKey, stable_versions
 from levada.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse

@@ -9,7 +9,8 @@ from levada.broker.internal_topics import MADE_ON_FIRST_USE, internal_topic, tel
 from levada.broker.route import Request
 from levada.metadata.image import Image, PartitionState, TopicState
 from levada.metadata.records import NO_LEADER
-from levada.model.errors import ErrorCode, KafkaError
+from levada.model.error_codes import ErrorCode
+from levada.model.errors import ApiError
 from levada.model.topics import CLUSTER_METADATA, INTERNAL_TOPICS, check_topic_name
 from levada.protocol.api import ApiKey, stable_versions
 from levada.protocol.declare import NO_UUID
@@ -48,7 +49,7 @@ async def _create_first(names: list[str], message: MetadataRequest, request: Req
         for made in topics:
             if made.name in MADE_ON_FIRST_USE and made.name not in refused:
                 tell_if_capped(made, request.broker)
-    except KafkaError:
+    except ApiError:
         # The controller cannot decide just now; the client asks again.
         refused = dict.fromkeys(names, ErrorCode.LEADER_NOT_AVAILABLE)
     answer = _answer(message, request, refused)
@@ -79,7 +80,7 @@ def _to_create(message: MetadataRequest, request: Request) -> list[str]:
 def _may_create(name: str) -> bool:
     try:
         check_topic_name(name)
-    except KafkaError:
+    except ApiError:
         return False
     return name in MADE_ON_FIRST_USE or (name not in INTERNAL_TOPICS and name != CLUSTER_METADATA)
 
@@ -157,7 +158,7 @@ def _answer_topic(
         return _unknown_id(wanted.topic_id)
     try:
         check_topic_name(wanted.name)
-    except KafkaError as error:
+    except ApiError as error:
         return _unknown_name(wanted.name, error.code, message)
     return _unknown_name(wanted.name, refused.get(wanted.name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), message)
 

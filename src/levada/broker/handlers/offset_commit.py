@@ -10,7 +10,7 @@ from levada.coordination.decision import Record
 from levada.groups import CommittedOffset, commit_record
 from levada.groups.offsets import NEVER
 from levada.metadata.image import TopicState
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.api import ApiKey, stable_versions
 from levada.protocol.declare import MAX_INT64
 from levada.protocol.messages.offset_commit import (

@@ -1,7 +1,8 @@
 """OffsetDelete v0."""
 
 from levada.broker.route import Request
-from levada.model.errors import ErrorCode, KafkaError
+from levada.model.error_codes import ErrorCode
+from levada.model.errors import ApiError
 from levada.protocol.api import ApiKey, stable_versions
 from levada.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -36,7 +37,7 @@ async def handle(message: OffsetDeleteRequest, request: Request) -> OffsetDelete
         outcome: ErrorCode | list[ErrorCode] = await request.broker.groups.submit(
             message.group_id, lambda machine, token, _: machine.delete_offsets(token, message.group_id, known)
         )
-    except KafkaError as error:
+    except ApiError as error:
         outcome = error.code
     if isinstance(outcome, ErrorCode):
         return OffsetDeleteResponse(error_code=outcome, topics=[])

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from levada.broker.route import Request
 from levada.groups import Committed, CommittedOffset
 from levada.metadata.image import TopicState
-from levada.model.errors import ErrorCode, KafkaError
+from levada.model.error_codes import ErrorCode
+from levada.model.errors import ApiError
 from levada.protocol.api import ApiKey, stable_versions
 from levada.protocol.declare import NO_UUID
 from levada.protocol.messages.offset_fetch import (
@@ -55,7 +56,7 @@ async def _fetch(
             wanted.group_id,
             lambda machine, token, _: machine.committed(token, wanted, require_stable=message.require_stable),
         )
-    except KafkaError as error:
+    except ApiError as error:
         committed = error.code
     if isinstance(committed, ErrorCode):
         return OffsetFetchResponseGroup(group_id=wanted.group_id, topics=[], error_code=committed)

@@ -1,7 +1,7 @@
 """OffsetForLeaderEpoch v2-4. Where an epoch ended (KIP-101, KIP-320); v3 names the asking replica, v4 flexible."""
 
 from levada.broker.route import Request
-from levada.model.errors import KafkaError
+from levada.model.errors import ApiError
 from levada.protocol.api import ApiKey, stable_versions
 from levada.protocol.declare import NO_UUID
 from levada.protocol.messages.offset_for_leader_epoch import (
@@ -34,6 +34,6 @@ def _answer(topic: str, wanted: OffsetForLeaderPartition, request: Request) -> E
         partition.check_epoch(wanted.current_leader_epoch)
         log = partition.log
         answer.leader_epoch, answer.end_offset = log.epochs.end_offset_of(wanted.leader_epoch, log.end_offset)
-    except KafkaError as error:
+    except ApiError as error:
         answer.error_code = error.code
     return answer

@@ -20,12 +20,12 @@ from levada.broker.verification import (
     refusals_of,
     unverified_of,
 )
+from levada.model.error_codes import ErrorCode
 from levada.model.errors import (
-    ErrorCode,
+    ApiError,
     InvalidRecord,
     InvalidRequiredAcks,
     InvalidTopic,
-    KafkaError,
     RecordsRefused,
     RefusedByCoordinator,
 )
@@ -95,7 +95,7 @@ def _handle_transactional(
         future = ask_coordinator(unverified, transactional_id, request.version, broker)
         if future.done():
             return _append_all(message, request, refusals_of(future.result(), unverified, request.version))
-    except KafkaError as error:
+    except ApiError as error:
         return _append_all(message, request, refusals_of(error.code, unverified, request.version))
     for topic in message.topic_data:
         for data in topic.partition_data:
@@ -115,7 +115,7 @@ async def _append_when_verified(
 ) -> ProduceResponse | None:
     try:
         refusals = refusals_of(await future, unverified, request.version)
-    except KafkaError as error:
+    except ApiError as error:
         refusals = refusals_of(error.code, unverified, request.version)
     answer = _append_all(message, request, refusals, guards)
     return await answer if isinstance(answer, Awaitable) else answer
@@ -183,7 +183,7 @@ async def _open_first(
                 topic_partition=partition.name,
             )
             batch = await broker.workers.compute(check)
-        except KafkaError as error:
+        except ApiError as error:
             answers[place] = refused(error, partition, topic, data, request)
         else:
             answers[place] = _append(message, topic, data, request, due, refusals, guards, 0, batch)
@@ -204,7 +204,7 @@ async def _answer_when_flushed(
     for one in due:
         try:
             await asyncio.shield(one.outcome)
-        except KafkaError as error:
+        except ApiError as error:
             _refuse(one.answer, error)
     return _answer(acks, topics)
 
@@ -261,7 +261,7 @@ def _append(
                 is_verified=is_verified,
                 max_opened=MAX_OPENED_AT_ONCE if broker.clock.perf_ns() < ends_ns else 0,
             )
-    except KafkaError as error:
+    except ApiError as error:
         return refused(error, partition, topic, data, request)
     log = partition.log
     answer = PartitionProduceResponse(
@@ -301,7 +301,7 @@ def _refuse_all(message: ProduceRequest, code: ErrorCode) -> ProduceResponse | N
 
 
 def refused(
-    error: KafkaError,
+    error: ApiError,
     partition: Partition | None,
     topic: TopicProduceData,
     data: PartitionProduceData,
@@ -319,7 +319,7 @@ def refused(
     return answer
 
 
-def _refuse(answer: PartitionProduceResponse, error: KafkaError) -> None:
+def _refuse(answer: PartitionProduceResponse, error: ApiError) -> None:
     answer.error_code = error.code
     answer.error_message = str(error)
     answer.base_offset = -1
@@ -330,7 +330,7 @@ def _refuse(answer: PartitionProduceResponse, error: KafkaError) -> None:
         ]
 
 
-def _count_refusal(topic: TopicProduceData, data: PartitionProduceData, request: Request, error: KafkaError) -> None:
+def _count_refusal(topic: TopicProduceData, data: PartitionProduceData, request: Request, error: ApiError) -> None:
     """Count for a topic that there is; a client can name any other."""
     broker = request.broker
     name = topic.name or broker.image.topic_names.get(topic.topic_id, "")

@@ -1,7 +1,7 @@
 """SaslHandshake v0-1. Refused: listeners are plain, and a connected client has nothing to prove."""
 
 from levada.broker.route import Request
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.api import ApiKey, stable_versions
 from levada.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 

@@ -8,7 +8,8 @@ from levada.broker.turns import AT_ONCE, after
 from levada.broker.verification import IMPLICIT_ADD, as_retriable
 from levada.coordination.decision import Record
 from levada.groups import CommittedOffset, commit_record
-from levada.model.errors import ErrorCode, KafkaError
+from levada.model.error_codes import ErrorCode
+from levada.model.errors import ApiError
 from levada.model.topics import CONSUMER_OFFSETS
 from levada.protocol.api import ApiKey, stable_versions
 from levada.protocol.messages.txn_offset_commit import (
@@ -95,7 +96,7 @@ async def _commit(message: TxnOffsetCommitRequest, records: Sequence[Record], re
                 token, message, request.version, records, now_ms
             ),
         )
-    except KafkaError as error:
+    except ApiError as error:
         return [error.code] * len(records)
     return codes
 
@@ -121,7 +122,7 @@ async def _verify(message: TxnOffsetCommitRequest, request: Request) -> ErrorCod
             code = codes[partition]
         else:
             return ErrorCode.NONE
-    except KafkaError as error:
+    except ApiError as error:
         code = error.code
     if code == ErrorCode.TRANSACTION_ABORTABLE and request.version < ABORTABLE_SINCE:
         return ErrorCode.INVALID_TXN_STATE

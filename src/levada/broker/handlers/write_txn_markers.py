@@ -7,7 +7,8 @@ from typing import TypeAlias
 from levada.broker.markers import write_markers
 from levada.broker.route import Request
 from levada.broker.turns import AT_ONCE
-from levada.model.errors import ErrorCode, KafkaError
+from levada.model.error_codes import ErrorCode
+from levada.model.errors import ApiError
 from levada.protocol.api import ApiKey, stable_versions
 from levada.protocol.messages.write_txn_markers import (
     WritableTxnMarkerPartitionResult,
@@ -74,6 +75,6 @@ def _prepare(message: WriteTxnMarkersRequest, response: WriteTxnMarkersResponse,
 async def _write(topic: str, index: int, ends: list[TransactionEnd], request: Request) -> list[ErrorCode]:
     try:
         refused = await write_markers(request.broker, topic, index, ends)
-    except KafkaError as error:
+    except ApiError as error:
         return [error.code] * len(ends)
     return [ErrorCode.NONE if refusal is None else refusal.code for refusal in refused]

@@ -17,7 +17,7 @@ from levada.client.admin import (
     ScramUpsertion,
 )
 from levada.client.errors import UnsupportedVersion
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

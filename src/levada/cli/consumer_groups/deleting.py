@@ -14,7 +14,7 @@ from levada.cli.kit.refusals import changing
 from levada.client.blocking import Admin
 from levada.client.errors import KafkaError
 from levada.client.types import TopicPartition
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 
 ABOUT_THE_GROUP: Final = (
     ErrorCode.INVALID_GROUP_ID, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.GROUP_AUTHORIZATION_FAILED,

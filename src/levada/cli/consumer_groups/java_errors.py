@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Final
 
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from levada.client.errors import KafkaError

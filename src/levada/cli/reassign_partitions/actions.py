@@ -26,7 +26,7 @@ from levada.client.errors import KafkaError, UnknownTopicOrPartition
 from levada.client.types import TopicPartition
 from levada.controller.placement import place
 from levada.metadata.image import BrokerState
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 
 Replicas = Mapping[TopicPartition, tuple[int, ...]]
 

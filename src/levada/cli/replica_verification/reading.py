@@ -15,7 +15,7 @@ from levada.client.default_world import default_world
 from levada.client.errors import Disconnected, TimedOut, error_for
 from levada.client.options import admin_options
 from levada.client.types import TopicPartition
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.api import ApiKey
 from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ReplicaState
 from levada.world.disk import FileRange

@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _create(admin: "Admin", arguments: argparse.Namespace) -> None:
     from levada.client.admin import NewTopic
     from levada.client.admin.topics import DEFAULT
-    from levada.model.errors import ErrorCode
+    from levada.model.error_codes import ErrorCode
 
     name: str = arguments.topic
     if "." in name or "_" in name:

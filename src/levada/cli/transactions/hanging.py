@@ -12,7 +12,7 @@ from levada.client.admin import ActiveProducer, TransactionDescription
 from levada.client.blocking import Admin
 from levada.client.errors import KafkaError
 from levada.client.types import TopicPartition
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 
 TITLE: Final = (
     "Topic", "Partition", "ProducerId", "ProducerEpoch", "CoordinatorEpoch", "StartOffset", "LastTimestamp",

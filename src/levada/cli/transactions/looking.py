@@ -11,7 +11,7 @@ from levada.cli.transactions.tables import or_minus_one, or_none, print_table
 from levada.client.blocking import Admin
 from levada.client.errors import KafkaError
 from levada.client.types import TopicPartition
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 
 LISTED: Final = ("TransactionalId", "Coordinator", "ProducerId", "TransactionState")
 DESCRIBED: Final = (

@@ -10,7 +10,7 @@ from levada.client.admin.part import AdminPart
 from levada.client.admin.request_router import BrokerAnswer, Question, conclude, verdict
 from levada.client.cluster import NO_NODE, Deadline
 from levada.client.errors import KafkaError, UnsupportedVersion, error_for
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.declare import NO_UUID
 from levada.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,

@@ -9,7 +9,7 @@ from levada.client.admin.request_router import COORDINATOR_FAULTS, BrokerAnswer,
 from levada.client.cluster import CoordinatorKind
 from levada.client.errors import KafkaError, error_for
 from levada.client.types import OffsetAndMetadata, TopicPartition
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,

@@ -22,7 +22,7 @@ from levada.client.admin.request_router import (
 )
 from levada.client.cluster import CoordinatorKind, Deadline
 from levada.client.errors import KafkaError
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from levada.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from levada.protocol.messages.describe_groups import DescribeGroupsRequest

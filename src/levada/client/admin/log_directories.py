@@ -10,7 +10,7 @@ from levada.client.admin.part import AdminPart
 from levada.client.admin.request_router import BROKER_FAULTS, BrokerAnswer, Question, check, verdict
 from levada.client.errors import KafkaError, error_for
 from levada.client.types import TopicPartition
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,

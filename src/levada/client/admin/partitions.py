@@ -10,7 +10,7 @@ from levada.client.admin.part import AdminPart
 from levada.client.admin.request_router import LEADER_FAULTS, BrokerAnswer, Question, check, conclude, verdict
 from levada.client.errors import KafkaError
 from levada.client.types import TopicPartition
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,

@@ -7,7 +7,6 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from levada.client.admin.outcomes import Outcomes
 from levada.client.cluster import Cluster, Deadline
-from levada.client.error_texts import RETRIABLE
 from levada.client.errors import (
     Disconnected,
     IllegalState,
@@ -17,7 +16,7 @@ from levada.client.errors import (
     error_for,
     timed_out,
 )
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import RETRIABLE, ErrorCode
 
 K = TypeVar("K")
 V = TypeVar("V")

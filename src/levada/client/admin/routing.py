@@ -8,7 +8,7 @@ from levada.client.admin.request_router import BrokerRoutes, Route, verdict
 from levada.client.cluster import NO_NODE, Cluster, CoordinatorKind
 from levada.client.errors import KafkaError, UnsupportedVersion, error_for
 from levada.client.types import TopicPartition
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from levada.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 

@@ -10,7 +10,7 @@ from levada.client.admin.kinds import ConfigSource
 from levada.client.admin.outcomes import Outcomes
 from levada.client.admin.request_router import CONTROLLER_FAULTS, QUOTA_FAULTS, BrokerAnswer, Question, verdict
 from levada.client.errors import KafkaError
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.declare import NO_UUID
 from levada.protocol.messages.create_partitions import (
     CreatePartitionsAssignment,

@@ -22,7 +22,7 @@ from levada.client.cluster.node import SOFTWARE_NAME, SOFTWARE_VERSION
 from levada.client.errors import KafkaError
 from levada.client.producer.group_commit import TransactionTicket
 from levada.client.types import TopicPartition
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.api import ApiKey
 from levada.protocol.messages import describe_transactions
 from levada.protocol.messages.api_versions import ApiVersionsRequest

@@ -20,7 +20,7 @@ from levada.client.errors import (
     error_for,
 )
 from levada.client.options import Options
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.declare import Request
 from levada.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from levada.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse

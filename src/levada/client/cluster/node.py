@@ -11,7 +11,7 @@ from levada.client.cluster.view import Address
 from levada.client.cluster.waiting import Backoff, background, shared
 from levada.client.errors import Disconnected, KafkaError, TimedOut, UnsupportedVersion
 from levada.client.options import Options
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.net.channel import MAX_RESPONSE_BYTES, Channel, ChannelClosed, NotAResponse
 from levada.protocol.api import ApiKey, stable_versions
 from levada.protocol.declare import Message, Request

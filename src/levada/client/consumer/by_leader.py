@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from levada.client.cluster import NO_NODE, Cluster
 from levada.client.errors import KafkaError, error_for
 from levada.client.types import TopicPartition
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 
 
 def by_leader(

@@ -10,7 +10,7 @@ from levada.client.consumer.coordinator import GroupCoordinatorLookup
 from levada.client.consumer.member_state import NOT_YET_IN, MemberState, Phase
 from levada.client.consumer.poll_watch import PollWatch
 from levada.client.errors import KafkaError
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.api import ApiKey
 from levada.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from levada.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity

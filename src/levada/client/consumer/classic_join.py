@@ -21,7 +21,7 @@ from levada.client.consumer.wanted_topics import WantedTopics
 from levada.client.errors import ConfigurationError, IllegalState, KafkaError
 from levada.client.options import Options
 from levada.client.types import TopicPartition
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.api import ApiKey
 from levada.protocol.errors import MalformedMessage
 from levada.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse

@@ -19,7 +19,7 @@ from levada.client.consumer.subscription import Subscriptions
 from levada.client.consumer.wanted_topics import WantedTopics
 from levada.client.errors import KafkaError
 from levada.client.types import GroupMetadata, TopicPartition
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 
 logger = logging.getLogger("levada.client")
 

@@ -21,7 +21,7 @@ from levada.client.consumer.offsets_wire import (
 from levada.client.consumer.subscription import AssignedPartition, Subscriptions
 from levada.client.errors import CommitFailed, IllegalState, KafkaError, RebalanceInProgress, TimedOut, error_for
 from levada.client.types import GroupMetadata, OffsetAndMetadata, TopicPartition
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.api import ApiKey
 from levada.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from levada.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse

@@ -5,7 +5,7 @@ from typing import Any
 
 from levada.client.cluster import Cluster, CoordinatorKind, Node
 from levada.client.errors import Disconnected, IllegalState, KafkaError, TimedOut, error_for
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.net.channel import ChannelClosed
 from levada.protocol.errors import CodecError
 

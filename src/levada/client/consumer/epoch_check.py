@@ -9,7 +9,7 @@ from levada.client.consumer.by_leader import by_leader
 from levada.client.consumer.subscription import Position
 from levada.client.errors import KafkaError, UnsupportedVersion, error_for
 from levada.client.types import TopicPartition
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,

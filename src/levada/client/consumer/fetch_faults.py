@@ -6,7 +6,7 @@ from levada.client.cluster import Cluster
 from levada.client.consumer.fetched import Backlog, corrupt
 from levada.client.consumer.subscription import Reset
 from levada.client.errors import KafkaError, OffsetOutOfRange, error_for
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 
 logger = logging.getLogger("levada.client")
 

@@ -10,7 +10,7 @@ from levada.client.consumer.background import happens
 from levada.client.consumer.fetch_session import Ask, FetchSession, SessionKey
 from levada.client.consumer.fetched import Backlog
 from levada.client.errors import Disconnected, KafkaError, error_for
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.net.channel import ChannelClosed
 from levada.protocol.api import ApiKey
 from levada.protocol.declare import NO_UUID

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, TypeAlias
 
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.declare import MAX_INT32
 from levada.protocol.messages.fetch import FetchPartition, FetchTopic, ForgottenTopic
 

@@ -16,7 +16,7 @@ from levada.client.consumer.subscription import AssignedPartition, Subscriptions
 from levada.client.consumer.wake_signal import WakeSignal
 from levada.client.errors import KafkaError
 from levada.client.types import TopicPartition
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.declare import NO_UUID
 from levada.protocol.messages.fetch import FetchResponse, PartitionData
 from levada.records import BatchView, ConsumerRecord

@@ -15,7 +15,7 @@ from levada.client.consumer.member_state import NOT_YET_IN, MemberState
 from levada.client.consumer.poll_watch import PollWatch
 from levada.client.consumer.subscription import Mode
 from levada.client.errors import KafkaError, UnsupportedVersion
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.api import ApiKey
 from levada.protocol.messages.consumer_group_heartbeat import (
     Assignment,

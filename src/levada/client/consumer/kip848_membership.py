@@ -16,7 +16,7 @@ from levada.client.consumer.poll_watch import PollWatch
 from levada.client.consumer.subscription import Subscriptions
 from levada.client.consumer.wanted_topics import WantedTopics
 from levada.client.types import GroupMetadata, TopicPartition
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.declare import NO_UUID
 from levada.protocol.messages.consumer_group_heartbeat import Assignment
 

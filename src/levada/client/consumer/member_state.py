@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from levada.client.types import GroupMetadata
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 
 NO_GENERATION = -1
 NOT_YET_IN = "the offsets are not committed: this consumer is not in its group; poll to join it"

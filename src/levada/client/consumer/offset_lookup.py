@@ -8,7 +8,7 @@ from levada.client.cluster import NO_EPOCH, Cluster, Deadline
 from levada.client.consumer.by_leader import by_leader
 from levada.client.errors import KafkaError, error_for
 from levada.client.types import TopicPartition
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 from levada.client.cluster import NO_EPOCH, ClusterView
 from levada.client.consumer.member_state import NO_GENERATION
 from levada.client.types import GroupMetadata, OffsetAndMetadata, TopicPartition
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.declare import NO_UUID
 from levada.protocol.messages.offset_commit import (
     OffsetCommitRequest,

@@ -12,7 +12,7 @@ from levada.client.consumer.positions import Positions
 from levada.client.consumer.subscription import Mode, Subscriptions
 from levada.client.consumer.wake_signal import WakeSignal
 from levada.client.errors import IllegalState, error_for
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 
 T = TypeVar("T")
 

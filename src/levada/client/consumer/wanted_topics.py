@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 from levada.client.cluster import Cluster, ClusterView, Deadline
 from levada.client.consumer.subscription import Mode, Subscriptions
 from levada.client.errors import error_for
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 
 FAULTS_TO_TELL = (ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 """Those that do not pass by waiting for the topic to be created."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from levada.client.cluster import Cluster, CoordinatorKind
 from levada.client.errors import KafkaError, UnsupportedVersion, error_for
 from levada.client.producer.transactions import ELSEWHERE
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.model.hashes import coordinator_partition
 from levada.protocol.messages.group_commit import GroupCommitMember, GroupCommitRequest, GroupCommitResponse
 

@@ -9,7 +9,7 @@ from levada.client.options import Options
 from levada.client.producer.accumulator import Accumulator
 from levada.client.producer.batch import Batch
 from levada.client.producer.partition_queue import PartitionQueue
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.produce import PartitionProduceResponse
 from levada.records.batch import NO_SEQUENCE
 from levada.records.writer import BatchWriter

@@ -15,7 +15,7 @@ from levada.client.producer.identity import ProducerIdentity
 from levada.client.producer.outcome import BatchOutcomes
 from levada.client.producer.partition_queue import PartitionQueue
 from levada.client.producer.transactions import TransactionPhase, Transactions
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 NO_TIMEOUT_MS = 2**31 - 1

@@ -12,7 +12,7 @@ from levada.client.options import Options
 from levada.client.producer.identity import ProducerIdentity
 from levada.client.producer.partition_queue import PartitionQueue
 from levada.client.types import GroupMetadata, OffsetAndMetadata, TopicPartition
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.declare import Request
 from levada.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from levada.protocol.messages.add_partitions_to_txn import (

@@ -28,7 +28,7 @@ from levada.groups.group import CONSUMER
 from levada.groups.member import protocols_of
 from levada.groups.records import ClassicMemberMetadata, ClassicProtocol
 from levada.metadata.image import Image
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.errors import MalformedMessage
 from levada.protocol.messages.consumer_group_heartbeat import RequestTopicPartitions
 from levada.protocol.messages.consumer_protocol import ConsumerProtocolSubscription, decode_subscription

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from levada.groups.consumer.group import ConsumerGroup
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 
 NO_EPOCH = -1
 

@@ -29,7 +29,7 @@ from levada.groups.consumer.validation import check_request
 from levada.groups.group import ClassicGroupState, Group
 from levada.groups.group_records import deletion
 from levada.metadata.image import Image
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.consumer_group_describe import DescribedGroup
 from levada.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,

@@ -22,7 +22,7 @@ from levada.groups.group_records import deletion, metadata_record
 from levada.groups.member import Member
 from levada.groups.records import ClassicMemberMetadata, ClassicProtocol
 from levada.metadata.image import Image
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.errors import MalformedMessage
 from levada.protocol.messages.consumer_protocol import (
     NEWEST_VERSION,

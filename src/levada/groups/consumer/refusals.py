@@ -1,6 +1,7 @@
 """Why a member is refused: inside this package an exception, outside a reply with its code and text."""
 
-from levada.model.errors import ErrorCode, shortened
+from levada.model.error_codes import ErrorCode
+from levada.model.errors import shortened
 
 
 class Refusal(Exception):

@@ -8,7 +8,7 @@ from levada.groups.consumer.group import ConsumerGroup, ResolvedRegex
 from levada.groups.consumer.member import ConsumerGroupMember
 from levada.groups.consumer.refusals import Refusal
 from levada.metadata.image import Image
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.model.regexes import InvalidRegex, compiled
 
 MIN_REFRESH_INTERVAL_MS = 10_000

@@ -13,7 +13,7 @@ from levada.groups.consumer.member import ConsumerGroupMember, Target, nothing
 from levada.groups.consumer.refusals import Refusal
 from levada.groups.consumer.topics import subscribed_ids
 from levada.metadata.image import Image
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from levada.groups.consumer.member import (
     has_all,
 )
 from levada.groups.consumer.refusals import Refusal, fenced_epoch, invalid
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 NO_TIMEOUT = -1

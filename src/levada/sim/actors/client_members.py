@@ -10,7 +10,7 @@ from typing import Any
 from levada.client.consumer.consumer import Consumer
 from levada.client.errors import CommitFailed, KafkaError, RebalanceInProgress, TimedOut
 from levada.client.types import OffsetAndMetadata, TopicPartition
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.sim.actors.client_process import BOOTSTRAP, NETWORK_OPTIONS, ClientProcess
 from levada.sim.actors.client_transactors import ProducerUnusable, TransactionalWriter
 from levada.sim.actors.client_writers import PARTITIONS, PLAIN, TRANSACTIONAL

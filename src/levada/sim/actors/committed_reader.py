@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections.abc import Sequence
 
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from levada.protocol.messages.offset_fetch import (
     OffsetFetchRequest,

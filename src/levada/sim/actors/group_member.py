@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.declare import NO_UUID, Request
 from levada.protocol.messages.metadata import MetadataRequest
 from levada.protocol.messages.offset_commit import (

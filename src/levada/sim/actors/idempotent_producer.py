@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.init_producer_id import InitProducerIdRequest
 from levada.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from levada.records import build_batch

@@ -5,7 +5,7 @@ import random
 from typing import Any
 
 from levada.metadata.image import TOPIC
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.declare import NO_UUID
 from levada.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from levada.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.group_commit import GroupCommitMember, GroupCommitRequest
 from levada.sim.actors.actor import Actor
 from levada.sim.actors.transactional_producer import (

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.declare import Request
 from levada.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from levada.protocol.messages.add_partitions_to_txn import (

@@ -1,6 +1,6 @@
 """Which transactions are not over, as coordinators and partitions tell it."""
 
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from levada.protocol.messages.list_transactions import ListTransactionsRequest
 from levada.sim.requests.connections import Connector

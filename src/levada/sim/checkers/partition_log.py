@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from levada.protocol.messages.offset_fetch import (
     OffsetFetchRequest,

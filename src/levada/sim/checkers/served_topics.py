@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from levada.metadata.image import TOPIC
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from levada.protocol.messages.metadata import MetadataRequest
 from levada.sim.checkers.check_failed import CheckFailed

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from levada.protocol.messages.consumer_protocol import decode_assignment
 from levada.protocol.messages.describe_groups import DescribeGroupsRequest

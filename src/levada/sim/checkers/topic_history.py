@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.sim.checkers.check_failed import CheckFailed
 
 

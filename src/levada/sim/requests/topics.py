@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from levada.model.buffers import Buffer
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from levada.protocol.messages.fetch import PartitionData
 from levada.protocol.messages.find_coordinator import FindCoordinatorRequest

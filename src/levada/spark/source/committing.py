@@ -5,7 +5,7 @@ import time
 
 from levada import Admin
 from levada.client.errors import Disconnected, KafkaError, TimedOut
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.spark.source.offsets import Offsets
 
 logger = logging.getLogger("levada.spark")

@@ -9,7 +9,7 @@ from levada.client.admin import AbortTransaction, ConfigResource, GroupType, Rep
 from levada.client.cluster import CoordinatorKind
 from levada.client.errors import GroupNotFound, KafkaError, TimedOut
 from levada.client.types import TopicPartition
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.api import ApiKey
 from levada.protocol.messages.consumer_group_describe import ConsumerGroupDescribeResponse
 from levada.protocol.messages.consumer_group_describe import DescribedGroup as ConsumerGroup

@@ -9,7 +9,7 @@ import pytest
 from levada.client.admin import NewTopic, OffsetSpec, request_router
 from levada.client.errors import Disconnected, KafkaError, QuotaExceeded, TimedOut, UnknownTopicOrPartition
 from levada.client.types import TopicPartition
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.api import ApiKey
 from levada.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 from levada.protocol.messages.list_offsets import (

@@ -2,7 +2,7 @@
 
 from levada.client.cluster import NO_NODE, ClusterView
 from levada.client.cluster.view import Address, read_view, with_leader, with_topics
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,

@@ -1,7 +1,7 @@
 """The client's side of fetch sessions."""
 
 from levada.client.consumer.fetch_session import Ask, FetchSession, SessionKey, SessionPart
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.declare import MAX_INT32
 
 ID = bytes(15) + b"\x01"

@@ -18,7 +18,7 @@ from levada.client.consumer.wake_signal import WakeSignal
 from levada.client.errors import CorruptRecord, OffsetOutOfRange, TopicAuthorizationFailed
 from levada.client.options import parse_offset_reset
 from levada.client.types import TopicPartition
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchResponse,

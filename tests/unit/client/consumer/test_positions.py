@@ -19,7 +19,7 @@ from levada.client.errors import (
 )
 from levada.client.options import parse_offset_reset
 from levada.client.types import OffsetAndMetadata, TopicPartition
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,

@@ -17,7 +17,7 @@ from levada.client.producer.partition_queue import PartitionQueue
 from levada.client.producer.routes import Routes, TopicQueues
 from levada.client.producer.sender import Sender
 from levada.client.producer.session import PlainSession
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.produce import (
     LeaderIdAndEpoch,
     PartitionProduceResponse,

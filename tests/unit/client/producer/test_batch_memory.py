@@ -11,7 +11,7 @@ import pytest
 from levada.client.cluster import PartitionView
 from levada.client.errors import KafkaError
 from levada.client.producer.batch import Batch
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.produce import ProduceRequest
 from levada.records import BatchView, Codec
 from levada.records.writer import BatchWriter, write_lists

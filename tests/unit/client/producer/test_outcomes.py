@@ -7,7 +7,7 @@ import pytest
 
 from levada.client.errors import KafkaError, OutOfOrderSequence, RecordTooLarge, TimedOut
 from levada.client.producer import Handle
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from tests.unit.client.producer.bench import LEADER, TOPIC, Bench
 
 Story = Callable[[], Awaitable[None]]

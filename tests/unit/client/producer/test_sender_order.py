@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from tests.unit.client.producer.bench import LEADER, Asked, Bench
 
 PLAIN: dict[str, Any] = {"enable_idempotence": False, "max_in_flight_requests_per_connection": 1, "retries": 5}

@@ -9,7 +9,7 @@ from levada.client.cluster import Cluster, Deadline
 from levada.client.errors import IllegalState, KafkaError, ProducerFenced, TimedOut, error_for
 from levada.client.producer.identity import MAX_EPOCH, ProducerIdentity
 from levada.client.producer.transactions import ALLOWED, TransactionPhase, Transactions
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from tests.unit.client.producer.bench import FakeClock, FakeCluster, options_of
 
 CALLS = {

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from levada.groups.consumer import Client
 from levada.groups.group import ClassicGroupState, Group
 from levada.groups.member import Member
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.consumer_protocol import (
     AssignedTopic,
     ConsumerProtocolAssignment,

@@ -12,7 +12,7 @@ from levada.groups.group import Group
 from levada.groups.group_records import group_from
 from levada.groups.records import GroupMetadataKey, decode, encode
 from levada.metadata.image import BrokerState, Image, PartitionState, TopicState
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from levada.groups.consumer import ConsumerGroupSettings, ConsumerGroupState
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,

@@ -4,7 +4,7 @@ import pytest
 
 from levada.groups.consumer import Committer, ConsumerGroupSettings, Interval, MigrationPolicy
 from levada.groups.consumer.member import MemberState
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from tests.unit.groups.consumer.classic_harness import SESSION_MS, assigned, beat, join, leave, sync
 from tests.unit.groups.consumer.harness import REBALANCE_MS, Coordinator
 

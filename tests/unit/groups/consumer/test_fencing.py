@@ -4,7 +4,7 @@ import pytest
 
 from levada.coordination.decision import Record
 from levada.groups.consumer import ConsumerGroupSettings, ConsumerGroupState, Interval
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from tests.unit.groups.consumer.harness import REBALANCE_MS, Coordinator
 
 SESSION_MS = 45_000

@@ -2,7 +2,7 @@
 
 from levada.groups.consumer import ConsumerGroupSettings, ConsumerGroupState, Interval
 from levada.groups.consumer.member import MemberState
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from tests.unit.groups.consumer.harness import GROUP, Coordinator
 
 AT_ONCE = Interval(0, 0, 15_000)

@@ -5,7 +5,7 @@ import pytest
 from levada.groups.consumer import ConsumerGroupSettings, ConsumerGroupState, Interval, MigrationPolicy
 from levada.groups.group import ClassicGroupState
 from levada.groups.records import GroupMetadataKey
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.consumer_protocol import AssignedTopic, ConsumerProtocolAssignment, encode_assignment
 from tests.unit.groups.consumer.classic_harness import (
     SESSION_MS,

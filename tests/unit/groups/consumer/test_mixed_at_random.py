@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from levada.groups.consumer import ConsumerGroupSettings, ConsumerGroupState, MigrationPolicy
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from tests.unit.groups.consumer import classic_harness
 from tests.unit.groups.consumer.harness import GROUP
 from tests.unit.groups.consumer.test_at_random import (

@@ -5,7 +5,7 @@ import pytest
 from levada.groups.consumer.member import ConsumerGroupMember, MemberState
 from levada.groups.consumer.reconciliation import Reconciliation
 from levada.groups.consumer.refusals import Refusal
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.consumer_group_heartbeat import RequestTopicPartitions
 
 A, B = b"a" * 16, b"b" * 16

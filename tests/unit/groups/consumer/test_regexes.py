@@ -4,7 +4,7 @@ import pytest
 
 from levada.groups.consumer import ConsumerGroupSettings, Interval, regexes
 from levada.groups.consumer.regexes import Resolution
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from tests.unit.groups.consumer.harness import GROUP, Coordinator
 
 REFRESH_MS = 600_000

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from levada.groups.consumer.refusals import group_not_found
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from tests.unit.groups.consumer.harness import GROUP, Coordinator
 
 INVALID = ErrorCode.INVALID_REQUEST

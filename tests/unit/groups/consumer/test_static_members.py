@@ -3,7 +3,7 @@
 import pytest
 
 from levada.groups.consumer import ConsumerGroupSettings, Interval
-from levada.model.errors import ErrorCode
+from levada.model.error_codes import ErrorCode
 from tests.unit.groups.consumer.harness import Coordinator
 
 
