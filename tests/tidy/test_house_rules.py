@@ -88,7 +88,7 @@ def test_a_module_says_its_job_and_stays_small(path: Path) -> None:
     assert text.count("\n") <= 500
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            assert (node.end_lineno or 0) - node.lineno < 70, f"{node.name} does not fit a screen"
+            assert (node.end_lineno or 0) - node.lineno < 60, f"{node.name} does not fit a screen"
 
 
 def test_pure_packages_are_all_under_the_contracts() -> None:

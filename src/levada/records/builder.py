@@ -57,13 +57,11 @@ def build_batch(
     keeps the gaps (offset_deltas), the end of the old batch (last_offset_delta), and sets the delete horizon. A batch
     without records, which compaction leaves behind to keep a producer's state, is a header alone.
     """
-    if delete_horizon_ms is not None:
-        base_timestamp = delete_horizon_ms
-    elif base_timestamp is None:
+    base_timestamp = _first_known(delete_horizon_ms, base_timestamp)
+    if base_timestamp is None:
         base_timestamp = records[0][0] if records else NO_TIMESTAMP
-    if log_append_time_ms is not None:
-        max_timestamp = log_append_time_ms
-    elif max_timestamp is None:
+    max_timestamp = _first_known(log_append_time_ms, max_timestamp)
+    if max_timestamp is None:
         max_timestamp = max(map(_timestamp_of, records), default=NO_TIMESTAMP)
     if last_offset_delta is None:
         last_offset_delta = offset_deltas[-1] if offset_deltas else max(len(records) - 1, 0)
@@ -77,26 +75,19 @@ def build_batch(
     if records and codec is not Codec.NONE:
         attributes |= codec
         body = compress(codec, body, level)
-    header = bytearray(HEADER_SIZE)
-    HEADER.pack_into(
-        header,
-        0,
-        base_offset,
-        HEADER_SIZE - LENGTH_OVERHEAD + len(body),
-        partition_leader_epoch,
-        MAGIC,
-        0,
-        attributes,
-        last_offset_delta,
-        base_timestamp,
-        max_timestamp,
-        producer_id,
-        producer_epoch,
-        base_sequence,
-        len(records),
-    )
+    length = HEADER_SIZE - LENGTH_OVERHEAD + len(body)
+    header = bytearray(
+        HEADER.pack(
+            base_offset, length, partition_leader_epoch, MAGIC, 0, attributes, last_offset_delta,
+            base_timestamp, max_timestamp, producer_id, producer_epoch, base_sequence, len(records),
+        )
+    )  # fmt: skip
     header[17:CRC_START] = crc32c(body, crc32c(memoryview(header)[CRC_START:])).to_bytes(4)
     return b"".join((header, body))
+
+
+def _first_known(one: int | None, other: int | None) -> int | None:
+    return other if one is None else one
 
 
 class ControlType(IntEnum):

@@ -92,9 +92,8 @@ def replay(
     Which records of the output came from the range is known by their stamps, so `trace` must have been there when they
     were written; with `hop`, only those of that hop count. Each gets a retraction: its key, no value, and the header
     `levada-retracts` with topic-partition-offset, in the same partition and before what replaces it. All of it
-    becomes visible at once, has the header `levada-run`, and is written once for each `run`, however often it is
-    asked for.
-    `effective` reads the result. The running query, its group and its checkpoint are not touched; what it has not
+    becomes visible at once, has the header `levada-run`, and is written once for each `run`, however often it is asked
+    for. `effective` reads the result. The running query, its group and its checkpoint are not touched; what it has not
     reached yet should not be replayed, as it will write that itself.
 
     A record that was made from inside and from outside of the range, such as an aggregate, cannot be computed from it:
@@ -103,28 +102,43 @@ def replay(
     session = running_session(spark)
     servers = bootstrap_of(session, bootstrap)
     name = run or uuid.uuid4().hex[:12]
-    with Consumer(servers, isolation_level="read_committed") as consumer:
-        wanted = resolve(consumer, topic, start, end)
-        there = resolve(consumer, output, None, None)
+    wanted, there = _ranges(servers, topic, start, end, output)
     if was_written(servers, name, output):
         return Replayed(name, wanted, output, 0, 0, 0, is_dry=dry_run, was_done=True)
-    before = effective(_range_frame(session, servers, there))
-    wrong = affected(before, wanted, hop).persist()
-    if straddled == "refuse":
-        _refuse_straddling(wrong, wanted, output)
-    retractions = _retractions(wrong.where(INSIDE) if straddled == "keep" else wrong, name)
+    wrong = affected(effective(_range_frame(session, servers, there)), wanted, hop).persist()
+    retractions = _retractions(_wanted(wrong, straddled, wanted, output), name)
     records = _range_frame(session, servers, wanted)
     corrections = _corrections(_built(records, build, schema, format), topic, output, name, hop, key, writing or {})
     planned = _in_order(retractions, corrections).persist()
     try:
-        counts = {row[RANK]: row["count"] for row in planned.groupBy(RANK).count().collect()}
-        retracted, written = counts.get(RETRACTION, 0), counts.get(CORRECTION, 0)
+        retracted, written = _counted(planned)
         if not dry_run:
             _write(planned, servers, name, output)
         return Replayed(name, wanted, output, records.count(), retracted, written, is_dry=dry_run)
     finally:
         planned.unpersist()
         wrong.unpersist()
+
+
+def _ranges(
+    servers: str, topic: str, start: OffsetRanges | Moment | None, end: Moment | None, output: str
+) -> tuple[TopicRange, TopicRange]:
+    """What is read again, and all that there is in the output."""
+    with Consumer(servers, isolation_level="read_committed") as consumer:
+        return resolve(consumer, topic, start, end), resolve(consumer, output, None, None)
+
+
+def _wanted(wrong: DataFrame, straddled: Straddled, wanted: TopicRange, output: str) -> DataFrame:
+    """The records to retract."""
+    if straddled == "refuse":
+        _refuse_straddling(wrong, wanted, output)
+    return wrong.where(INSIDE) if straddled == "keep" else wrong
+
+
+def _counted(planned: DataFrame) -> tuple[int, int]:
+    """How many retractions and corrections there are to write."""
+    counts = {row[RANK]: row["count"] for row in planned.groupBy(RANK).count().collect()}
+    return counts.get(RETRACTION, 0), counts.get(CORRECTION, 0)
 
 
 def was_written(bootstrap: str, run: str, output: str) -> bool:
