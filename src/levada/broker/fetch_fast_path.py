@@ -13,7 +13,7 @@ from levada.broker.fast_path import (
 )
 from levada.broker.fetch_reading import READ_COMMITTED
 from levada.broker.fetch_sessions import FINAL_EPOCH, NO_SESSION
-from levada.broker.handlers.fetch import FIRST_WITH_TOPIC_IDS
+from levada.broker.handlers.fetch import TOPIC_IDS_SINCE
 from levada.broker.metrics import ApisCalled, TopicMetrics
 from levada.broker.partition import ANY_EPOCH, Partition
 from levada.broker.request_templates import ResponseTemplate
@@ -65,7 +65,7 @@ class FetchFastPath(FastPath[FetchRequest, FetchResponse, KnownFetch]):
     def __init__(self, broker: Broker, apis: ApisCalled, version: int) -> None:
         super().__init__(broker, apis, version)
         self._unsent = broker.unsent
-        name, topic_id = sample_topic(goes_by_name=version < FIRST_WITH_TOPIC_IDS)
+        name, topic_id = sample_topic(goes_by_name=version < TOPIC_IDS_SINCE)
         ask = FetchPartition(partition=0, fetch_offset=_MARKED_OFFSET, partition_max_bytes=0)
         topic = FetchTopic(topic=name, topic_id=topic_id, partitions=[ask])
         sample = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[topic])

@@ -42,9 +42,9 @@ from levada.world.disk import FileRange
 
 READ_COMMITTED = 1
 NOT_THERE = (UnknownTopicId, UnknownTopicOrPartition)
-FIRST_WITH_DIVERGENCE = 12
-FIRST_WITH_NEW_LEADER = 16
-LAST_WITHOUT_STORAGE_ERROR = 5
+DIVERGENCE_SINCE = 12
+NEW_LEADER_SINCE = 16
+STORAGE_ERROR_SINCE = 6
 SLICE = 500
 """How many of very many partitions are looked at before others have a turn."""
 
@@ -138,7 +138,7 @@ class Fetch:
             self.broker.fetch_sessions.keep(session, self.broker.clock.monotonic_ms())
         response = FetchResponse(session_id=session.id, responses=[])
         self._put_into(response, self._found)
-        if self._has_failed and self._version >= FIRST_WITH_NEW_LEADER:
+        if self._has_failed and self._version >= NEW_LEADER_SINCE:
             self._name_leaders(response, self._found)
         return response
 
@@ -151,7 +151,7 @@ class Fetch:
                 return FetchResponse(error_code=InvalidFetchSessionEpoch.code, session_id=self.session.id, responses=[])
             part = found[start : start + SLICE]
             self._put_into(response, part)
-            if self._has_failed and self._version >= FIRST_WITH_NEW_LEADER:
+            if self._has_failed and self._version >= NEW_LEADER_SINCE:
                 self._name_leaders(response, part)
             await asyncio.sleep(0)
         return response
@@ -176,7 +176,7 @@ class Fetch:
         high_watermark, last_stable_offset = log.high_watermark, log.last_stable_offset
         records: FileRange | None = None
         diverging = None
-        if ask.last_fetched_epoch >= 0 and self._version >= FIRST_WITH_DIVERGENCE:
+        if ask.last_fetched_epoch >= 0 and self._version >= DIVERGENCE_SINCE:
             diverging = find_divergence(log, ask.last_fetched_epoch, offset)
         if diverging is None:
             records = self._read_log(log, ask, last_stable_offset if self._is_committed else high_watermark)
@@ -224,7 +224,7 @@ class Fetch:
 
     def _refuse(self, wanted: WantedPartition, error: ApiError) -> None:
         code = error.code
-        if code == ErrorCode.KAFKA_STORAGE_ERROR and self._version <= LAST_WITHOUT_STORAGE_ERROR:
+        if code == ErrorCode.KAFKA_STORAGE_ERROR and self._version < STORAGE_ERROR_SINCE:
             code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         data = PartitionData(
             partition_index=wanted.index,

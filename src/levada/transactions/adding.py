@@ -7,7 +7,7 @@ from levada.transactions.settings import EPOCH_BUMP_VERSION
 from levada.transactions.states import DECIDED, IDLE, TransactionState
 from levada.transactions.transaction import CLASSIC_VERSION, TopicPartition, Transaction
 
-KNOWS_FENCED = 2
+FENCED_SINCE = 2
 """Clients of older versions are told INVALID_PRODUCER_EPOCH where others are told PRODUCER_FENCED (KIP-588)."""
 
 FROM_BROKERS = 4
@@ -29,7 +29,7 @@ def add(
     if known.producer_id != producer_id:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
     if known.producer_epoch != producer_epoch:
-        return ErrorCode.PRODUCER_FENCED if version >= KNOWS_FENCED else ErrorCode.INVALID_PRODUCER_EPOCH
+        return ErrorCode.PRODUCER_FENCED if version >= FENCED_SINCE else ErrorCode.INVALID_PRODUCER_EPOCH
     if known.state is TransactionState.ONGOING and known.partitions.issuperset(partitions):
         return ErrorCode.NONE
     if known.state is not TransactionState.ONGOING and known.state not in IDLE:

@@ -10,7 +10,7 @@ from levada.transactions.settings import EPOCH_BUMP_VERSION
 from levada.transactions.states import DECIDED, TransactionState
 from levada.transactions.transaction import CLASSIC_VERSION, MAX_EPOCH, Transaction
 
-KNOWS_FENCED = 2
+FENCED_SINCE = 2
 """Clients of older versions are told INVALID_PRODUCER_EPOCH where others are told PRODUCER_FENCED (KIP-588)."""
 
 BUMPS_EPOCH = 5
@@ -105,7 +105,7 @@ def prepare(
 def response(known: Transaction | None, decided: Transaction | ErrorCode, version: int) -> EndTxnResponse:
     """With what the producer goes on, if it leaves the epoch to the coordinator."""
     code = decided if isinstance(decided, ErrorCode) else ErrorCode.NONE
-    if code is ErrorCode.PRODUCER_FENCED and version < KNOWS_FENCED:
+    if code is ErrorCode.PRODUCER_FENCED and version < FENCED_SINCE:
         code = ErrorCode.INVALID_PRODUCER_EPOCH
     goes_on = decided if isinstance(decided, Transaction) else known
     if code or version < BUMPS_EPOCH or goes_on is None:

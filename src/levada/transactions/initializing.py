@@ -10,7 +10,7 @@ from levada.transactions.settings import EPOCH_BUMP_VERSION, TransactionSettings
 from levada.transactions.states import DECIDED, IDLE, TransactionState
 from levada.transactions.transaction import MAX_CLIENT_EPOCH, Transaction
 
-KNOWS_FENCED = 4
+FENCED_SINCE = 4
 """Clients of older versions are told INVALID_PRODUCER_EPOCH where others are told PRODUCER_FENCED (KIP-588)."""
 
 
@@ -78,7 +78,7 @@ def response(decided: Transaction | ErrorCode, version: int) -> InitProducerIdRe
         if decided.state is TransactionState.EMPTY:
             return InitProducerIdResponse(producer_id=decided.producer_id, producer_epoch=decided.producer_epoch)
         decided = ErrorCode.CONCURRENT_TRANSACTIONS
-    if decided is ErrorCode.PRODUCER_FENCED and version < KNOWS_FENCED:
+    if decided is ErrorCode.PRODUCER_FENCED and version < FENCED_SINCE:
         decided = ErrorCode.INVALID_PRODUCER_EPOCH
     return InitProducerIdResponse(error_code=decided, producer_id=NO_PRODUCER_ID, producer_epoch=NO_EPOCH)
 

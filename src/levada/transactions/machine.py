@@ -236,7 +236,7 @@ class TransactionMachine:
         try:
             return InitProducerIdResponse(producer_id=self._new_producer_id(), producer_epoch=0)
         except ApiError as error:
-            return initializing.response(error.code, initializing.KNOWS_FENCED)
+            return initializing.response(error.code, initializing.FENCED_SINCE)
 
     def _follow(self, following: Sequence[Transaction]) -> None:
         """Write what follows, in one batch; if that decides outcomes, the partitions are to be told in one piece."""

@@ -14,7 +14,7 @@ from levada.protocol.messages.fetch import FetchRequest, FetchResponse
 API = ApiKey.FETCH
 VERSIONS = stable_versions(API)
 
-FIRST_WITH_TOPIC_IDS = 13
+TOPIC_IDS_SINCE = 13
 LARGE = 1_000
 """Partitions where something may have changed; more are not looked at in one turn of the loop."""
 
@@ -25,7 +25,7 @@ def handle(message: FetchRequest, request: Request) -> "FetchResponse | asyncio.
     try:
         session = broker.fetch_sessions.begin(
             message,
-            uses_topic_ids=request.version >= FIRST_WITH_TOPIC_IDS,
+            uses_topic_ids=request.version >= TOPIC_IDS_SINCE,
             is_privileged=replica_id >= 0,
             now_ms=broker.clock.monotonic_ms(),
         )

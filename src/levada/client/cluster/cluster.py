@@ -32,7 +32,7 @@ logger = logging.getLogger("levada.client")
 TOPIC_FAULTS_THAT_PASS = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE)
 """A topic may be on its way: just created, or about to be by this very question."""
 
-FIRST_WITH_COORDINATOR_KEYS = 4
+MANY_KEYS_SINCE = 4
 """The version of FindCoordinator that asks for several at once."""
 
 
@@ -227,10 +227,10 @@ class Cluster:
         response: FindCoordinatorResponse
         try:
             request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
-            response = await self.call_any(request, at_least=FIRST_WITH_COORDINATOR_KEYS)
+            response = await self.call_any(request, at_least=MANY_KEYS_SINCE)
         except UnsupportedVersion:
             request = FindCoordinatorRequest(key_type=kind, key=key)
-            response = await self.call_any(request, at_most=FIRST_WITH_COORDINATOR_KEYS - 1)
+            response = await self.call_any(request, at_most=MANY_KEYS_SINCE - 1)
         found = response.coordinators[0] if response.coordinators else response
         if found.error_code != ErrorCode.NONE:
             raise error_for(found.error_code, found.error_message, context=f"coordinator of {key!r}")

@@ -17,7 +17,7 @@ from levada.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRe
 
 logger = logging.getLogger("levada.client")
 
-FIRST_WITH_MANY = 3
+MANY_MEMBERS_SINCE = 3
 """The version of LeaveGroup that names several members."""
 FIRST_STATIC = 3
 POLL_EXPIRED = "consumer poll timeout has expired."
@@ -161,7 +161,7 @@ class ClassicHeartbeats:
         member = self._member
 
         def build(version: int) -> LeaveGroupRequest:
-            if version < FIRST_WITH_MANY:
+            if version < MANY_MEMBERS_SINCE:
                 return LeaveGroupRequest(group_id=member.group_id, member_id=member_id)
             identity = MemberIdentity(member_id=member_id, group_instance_id=member.instance_id, reason=reason)
             return LeaveGroupRequest(group_id=member.group_id, members=[identity])

@@ -18,7 +18,7 @@ from levada.protocol.messages.offset_for_leader_epoch import (
 )
 
 CONSUMER = -1
-OLDEST_USEFUL_VERSION = 3
+USEFUL_SINCE = 3
 """Before it, only brokers were allowed to ask."""
 
 
@@ -68,7 +68,7 @@ async def _ask(
         )
     request = OffsetForLeaderEpochRequest(replica_id=CONSUMER, topics=list(topics.values()))
     try:
-        response: OffsetForLeaderEpochResponse = await cluster.call(leader, request, at_least=OLDEST_USEFUL_VERSION)
+        response: OffsetForLeaderEpochResponse = await cluster.call(leader, request, at_least=USEFUL_SINCE)
     except UnsupportedVersion:
         findings.ends.update(dict.fromkeys(positions))
         return

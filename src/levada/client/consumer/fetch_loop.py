@@ -20,7 +20,7 @@ from levada.protocol.messages.fetch import FetchRequest, FetchResponse
 logger = logging.getLogger("levada.client")
 
 FOREVER_MS = 2.0**52
-FIRST_VERSION_WITH_IDS = 13
+TOPIC_IDS_SINCE = 13
 CLOSE_WITHIN_MS = 1_000
 PATIENCE_MS = 20
 """An answer with data is there sooner than this; what takes longer waits for data to come."""
@@ -169,8 +169,8 @@ class FetchLoop:
         node = self._reach()
         await node.connect()
         has_ids = all(key.topic_id != NO_UUID for key in plan.asks)
-        version = node.version_of(ApiKey.FETCH, at_most=None if has_ids else FIRST_VERSION_WITH_IDS - 1)
-        uses_ids = version >= FIRST_VERSION_WITH_IDS
+        version = node.version_of(ApiKey.FETCH, at_most=None if has_ids else TOPIC_IDS_SINCE - 1)
+        uses_ids = version >= TOPIC_IDS_SINCE
         part = self._session.next_request(plan.asks, uses_topic_ids=uses_ids)
         request = self._request(part.session_id, part.epoch, self._limits.max_wait_ms, plan.max_bytes)
         request.topics = part.topics

@@ -10,7 +10,7 @@ from enum import Enum, auto
 from levada.client.cluster import Cluster, Deadline
 from levada.client.consumer.background import happens
 from levada.client.consumer.coordinator import GroupCoordinatorLookup
-from levada.client.consumer.kip848_report import FIRST_WITH_PATTERNS, JOINING, LEAVING, LEAVING_FOR_NOW, Kip848Report
+from levada.client.consumer.kip848_report import JOINING, LEAVING, LEAVING_FOR_NOW, PATTERNS_SINCE, Kip848Report
 from levada.client.consumer.member_state import NOT_YET_IN, MemberState
 from levada.client.consumer.poll_watch import PollWatch
 from levada.client.consumer.subscription import Mode
@@ -155,7 +155,7 @@ class Kip848Heartbeats:
         def build(version: int) -> ConsumerGroupHeartbeatRequest:
             return self._report.heartbeat(said, self._member.group_id, self._member_id(version), epoch, version)
 
-        at_least = FIRST_WITH_PATTERNS if self._report.subscriptions.mode is Mode.SERVER_PATTERN else 0
+        at_least = PATTERNS_SINCE if self._report.subscriptions.mode is Mode.SERVER_PATTERN else 0
         try:
             response: ConsumerGroupHeartbeatResponse = await self._coordinator.ask(
                 ApiKey.CONSUMER_GROUP_HEARTBEAT, build, at_least=at_least
@@ -225,7 +225,7 @@ class Kip848Heartbeats:
 
     def _member_id(self, version: int) -> str:
         """Made here, so that a join that is sent twice is one join; before version 1 the coordinator makes it."""
-        if not self._member.member_id and version >= FIRST_WITH_PATTERNS:
+        if not self._member.member_id and version >= PATTERNS_SINCE:
             self._member.member_id = _kafka_uuid(self._entropy.random_bytes(16))
         return self._member.member_id
 

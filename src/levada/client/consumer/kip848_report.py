@@ -9,7 +9,7 @@ from levada.client.types import TopicPartition
 from levada.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, RequestTopicPartitions
 
 JOINING, LEAVING, LEAVING_FOR_NOW = 0, -1, -2
-FIRST_WITH_PATTERNS = 1
+PATTERNS_SINCE = 1
 """The version that has them, and in which members make their ids themselves."""
 
 NO_PATTERN = ""
@@ -70,7 +70,7 @@ class Kip848Report:
             request.server_assignor = self.options["group.remote.assignor"]
         if known is None or known.names != sent.names:
             request.subscribed_topic_names = list(sent.names)
-        if version >= FIRST_WITH_PATTERNS and sent.pattern != (None if known is None else known.pattern):
+        if version >= PATTERNS_SINCE and sent.pattern != (None if known is None else known.pattern):
             # Only an empty one takes the pattern back that was sent before.
             request.subscribed_topic_regex = sent.pattern or NO_PATTERN
         if known is None or known.owned != sent.owned:

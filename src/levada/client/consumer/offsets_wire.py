@@ -24,10 +24,10 @@ from levada.protocol.messages.offset_fetch import (
 )
 
 NO_OFFSET = -1
-FIRST_WITH_GROUPS = 8
+MANY_GROUPS_SINCE = 8
 """Of OffsetFetch."""
-FIRST_WITH_STABLE = 7
-LAST_WITH_NAMES = 9
+STABLE_SINCE = 7
+TOPIC_IDS_SINCE = 10
 """Of both: later ones know topics by their ids."""
 
 Codes = dict[TopicPartition, int]
@@ -39,7 +39,7 @@ def newest_version(partitions: Iterable[TopicPartition], view: ClusterView) -> i
     return (
         None
         if all(one.topic in known and known[one.topic].topic_id != NO_UUID for one in partitions)
-        else LAST_WITH_NAMES
+        else TOPIC_IDS_SINCE - 1
     )
 
 
@@ -82,8 +82,8 @@ def fetch_request(
     require_stable: bool,
 ) -> OffsetFetchRequest:
     wanted = by_topic(partitions)
-    stable = require_stable and version >= FIRST_WITH_STABLE
-    if version < FIRST_WITH_GROUPS:
+    stable = require_stable and version >= STABLE_SINCE
+    if version < MANY_GROUPS_SINCE:
         names = [OffsetFetchRequestTopic(name=topic, partition_indexes=indexes) for topic, indexes in wanted.items()]
         return OffsetFetchRequest(group_id=who.group_id, topics=names, require_stable=stable)
     group = OffsetFetchRequestGroup(

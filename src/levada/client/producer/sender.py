@@ -30,7 +30,7 @@ from levada.records import Codec
 
 logger = logging.getLogger("levada.client")
 
-LAST_VERSION_WITHOUT_IMPLICIT_ADD = 11
+IMPLICIT_ADD_SINCE = 12
 """From Produce v12 on, a partition is part of the transaction by being written to (KIP-890)."""
 
 
@@ -202,7 +202,7 @@ class Sender:
 
     def _send(self, leader: int, parts: Sequence[tuple[PartitionQueue, Batch]]) -> None:
         node = self._cluster.node(leader)
-        at_most = None if self._session.adds_implicitly else LAST_VERSION_WITHOUT_IMPLICIT_ADD
+        at_most = None if self._session.adds_implicitly else IMPLICIT_ADD_SINCE - 1
         try:
             version = node.version_of(ApiKey.PRODUCE, at_most=at_most)
             for queue, batch in parts:

@@ -37,7 +37,7 @@ from levada.protocol.messages.join_group import JoinGroupRequest, JoinGroupRespo
 from levada.protocol.messages.leave_group import MemberIdentity
 from levada.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
-FIRST_VERSION_WITH_MEMBER_ID_REQUIRED = 4
+MEMBER_ID_SINCE = 4
 """Of JoinGroup (KIP-394)."""
 
 
@@ -52,7 +52,7 @@ def join(
     check_size(group, member_id, context.settings.max_size)
     _check_protocols(group, request)
     is_dynamic = request.group_instance_id is None
-    if is_new and is_dynamic and client.version >= FIRST_VERSION_WITH_MEMBER_ID_REQUIRED:
+    if is_new and is_dynamic and client.version >= MEMBER_ID_SINCE:
         return Decision((), _joined(member_id, error_code=ErrorCode.MEMBER_ID_REQUIRED))
     records: list[Record] = []
     if request.group_instance_id is None:

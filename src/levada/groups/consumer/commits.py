@@ -8,7 +8,7 @@ from levada.model.error_codes import ErrorCode
 
 NO_EPOCH = -1
 
-FIRST_VERSION_WITH_EPOCHS = 9
+EPOCHS_SINCE = 9
 """Of OffsetCommit."""
 
 
@@ -37,7 +37,7 @@ def check_commit(group: ConsumerGroup, committer: Committer, partitions: Iterabl
     member = group.members.get(committer.member_id)
     if member is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    has_epochs = committer.is_transactional or committer.version >= FIRST_VERSION_WITH_EPOCHS
+    has_epochs = committer.is_transactional or committer.version >= EPOCHS_SINCE
     if not has_epochs and not member.uses_classic_protocol:
         return ErrorCode.UNSUPPORTED_VERSION
     if epoch == member.epoch:
