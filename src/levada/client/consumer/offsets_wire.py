@@ -28,7 +28,7 @@ MANY_GROUPS_SINCE = 8
 """Of OffsetFetch."""
 STABLE_SINCE = 7
 TOPIC_IDS_SINCE = 10
-"""Of both: later ones know topics by their ids."""
+"""Of both, OffsetCommit and OffsetFetch."""
 
 Codes = dict[TopicPartition, int]
 
