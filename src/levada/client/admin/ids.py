@@ -43,7 +43,3 @@ def values_by_topic(values: Mapping[TopicPartition, V]) -> dict[str, dict[int, V
     for (topic, partition), value in values.items():
         topics.setdefault(topic, {})[partition] = value
     return topics
-
-
-def from_topics(topics: Mapping[str, Iterable[int]]) -> list[TopicPartition]:
-    return [TopicPartition(topic, partition) for topic, partitions in topics.items() for partition in partitions]

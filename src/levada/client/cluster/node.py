@@ -183,10 +183,6 @@ class Node:
             )
         return chosen
 
-    def serves(self, api_key: int, at_least: int = 0) -> bool:
-        """Whether it speaks this version or a newer one; unknown, so False, before the first connection."""
-        return self._versions.get(api_key, (0, -1))[1] >= at_least
-
     def what_is_missing(self) -> str:
         """What a connection that is being made still waits for, or before that why the last attempt failed."""
         if self._begun_at_ms is None:

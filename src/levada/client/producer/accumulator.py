@@ -304,14 +304,6 @@ class Accumulator:
             queue.waiting.extendleft(reversed(list(batches)))
             self.ready[queue] = None
 
-    def drop_unsent(self, queue: PartitionQueue) -> list[Batch]:
-        """Take all that was never sent off a queue."""
-        with self.lock:
-            self.close(queue)
-            dropped = list(queue.waiting)
-            queue.waiting.clear()
-            return dropped
-
     def reserve_again(self, batches: Iterable[Batch]) -> None:
         """Parts of a batch that was split take over its memory, whatever that comes to."""
         with self.lock:

@@ -35,9 +35,6 @@ class OffsetRange:
     def covers(self, first: int, last: int) -> bool:
         return self.start <= first and last < self.end
 
-    def meets(self, first: int, last: int) -> bool:
-        return first < self.end and self.start <= last
-
 
 @dataclass(frozen=True, slots=True)
 class TopicRange:
