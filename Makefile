@@ -69,6 +69,9 @@ docs: $(STAMP)
 	$(BIN)/python -m tools.flags
 	$(BIN)/python -m tools.pipeline_keys
 
+site: .venv-site/.installed
+	.venv-site/bin/python -m tools.docs_site
+
 release-check: .venv-release/.installed
 	.venv-release/bin/python -m tools.release_check
 
@@ -89,5 +92,5 @@ fmt: $(STAMP)
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) build src/*.egg-info src/levada/records/_*.c src/levada/records/*.so src/levada/broker/_*.c src/levada/broker/*.so src/levada/client/producer/_*.c src/levada/client/producer/*.so .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis levada-data
+	rm -rf $(VENV) .venv-* build dist site .coverage* src/*.egg-info src/levada/records/_*.c src/levada/records/*.so src/levada/broker/_*.c src/levada/broker/*.so src/levada/client/producer/_*.c src/levada/client/producer/*.so .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis levada-data
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
