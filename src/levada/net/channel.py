@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from levada.model.buffers import LentBuffers
 from levada.net.frames import SCRATCH_SIZE, FrameReader, InvalidFrame
+from levada.net.writelines import writelines_of
 from levada.protocol.api import response_class
 from levada.protocol.codec import decode_prefix, encode
 from levada.protocol.errors import CodecError
@@ -149,7 +150,7 @@ class Channel(asyncio.BufferedProtocol):
             self._transport.write(b"".join(whole))
         else:
             # uvloop sends the pieces as they are; whoever gave them leaves them alone until there is an answer.
-            self._transport.writelines(whole)
+            writelines_of(self._transport)(whole)
 
     def _answer(self, frame: bytes | memoryview) -> None:
         if not self._calls:

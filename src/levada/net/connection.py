@@ -12,6 +12,7 @@ from levada.net.connection_settings import ConnectionSettings
 from levada.net.frames import FRAME_OVERHEAD, POISON, FrameReader, InvalidFrame
 from levada.net.open_connections import Admission, OpenConnections, canonical_ip
 from levada.net.reply import CloseConnection, Reply, bytes_in_memory
+from levada.net.writelines import writelines_of
 from levada.protocol.codec import Piece
 from levada.world.disk import FileRange
 
@@ -75,6 +76,7 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        self._writelines = writelines_of(self._transport)
         peer = transport.get_extra_info("peername")
         if peer:
             self.ip = canonical_ip(peer[0])
@@ -377,7 +379,7 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def _write_all(self, pieces: list[Buffer], size: int) -> None:
         self._connections.bytes_out += size
-        self._transport.writelines(pieces)
+        self._writelines(pieces)
         if size >= JOIN_UP_TO and self.unsent_bytes:
             self._settings.unsent.note(self)
 

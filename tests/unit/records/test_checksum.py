@@ -7,7 +7,9 @@ import pytest
 
 from levada.records import checksum
 
-compiled = pytest.importorskip("levada.records._checksum", reason="not built, or the processor cannot fold")
+compiled = pytest.importorskip(
+    "levada.records._checksum", reason="not built, or the processor cannot fold", exc_type=ImportError
+)
 
 BLOCK = 248
 
