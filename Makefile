@@ -72,6 +72,16 @@ docs: $(STAMP)
 site: .venv-site/.installed
 	.venv-site/bin/python -m tools.docs_site
 
+pythons:
+	$(PYTHON) -m tools.pythons $(ONLY)
+
+coverage: $(STAMP)
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest -q tests/unit tests/scenarios
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report --skip-covered --sort=cover
+	@echo "The quick tests run $$($(BIN)/coverage report --format=total) % of the lines and branches of src/levada."
+
 release-check: .venv-release/.installed
 	.venv-release/bin/python -m tools.release_check
 
