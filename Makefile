@@ -69,6 +69,19 @@ docs: $(STAMP)
 	$(BIN)/python -m tools.flags
 	$(BIN)/python -m tools.pipeline_keys
 
+site: .venv-site/.installed
+	.venv-site/bin/python -m tools.docs_site
+
+pythons:
+	$(PYTHON) -m tools.pythons $(ONLY)
+
+coverage: $(STAMP)
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest -q tests/unit tests/scenarios
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report --skip-covered --sort=cover
+	@echo "The quick tests run $$($(BIN)/coverage report --format=total) % of the lines and branches of src/levada."
+
 release-check: .venv-release/.installed
 	.venv-release/bin/python -m tools.release_check
 
@@ -89,5 +102,5 @@ fmt: $(STAMP)
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) build src/*.egg-info src/levada/records/_*.c src/levada/records/*.so src/levada/broker/_*.c src/levada/broker/*.so src/levada/client/producer/_*.c src/levada/client/producer/*.so .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis levada-data
+	rm -rf $(VENV) .venv-* build dist site .coverage* src/*.egg-info src/levada/records/_*.c src/levada/records/*.so src/levada/broker/_*.c src/levada/broker/*.so src/levada/client/producer/_*.c src/levada/client/producer/*.so .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis levada-data
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -9,6 +9,7 @@ from typing import Any, TypeVar, cast
 
 from levada.model.buffers import LentBuffers
 from levada.net.frames import SCRATCH_SIZE, FrameReader, InvalidFrame
+from levada.net.writelines import writelines_of
 from levada.protocol.api import response_class
 from levada.protocol.codec import decode_prefix, encode
 from levada.protocol.declare import Message, Request
@@ -153,7 +154,7 @@ class Channel(asyncio.BufferedProtocol):
             self._transport.write(b"".join(whole))
         else:
             # uvloop sends the pieces as they are; the caller leaves them alone until there is an answer.
-            self._transport.writelines(whole)
+            writelines_of(self._transport)(whole)
 
     def _answer(self, frame: bytes | memoryview) -> None:
         if not self._calls:

@@ -10,6 +10,7 @@ from typing import cast
 from levada.model.buffers import Buffer
 from levada.net.connection_settings import ConnectionSettings
 from levada.net.open_connections import OpenConnections
+from levada.net.writelines import writelines_of
 from levada.protocol.codec import Piece
 from levada.world.disk import FileRange
 
@@ -46,6 +47,7 @@ class ReplySender:
 
     def begin(self, transport: asyncio.Transport, peer: str) -> None:
         self._transport = transport
+        self._writelines = writelines_of(transport)
         self._peer = peer
 
     @property
@@ -172,7 +174,7 @@ class ReplySender:
 
     def _write_all(self, pieces: list[Buffer], size: int) -> None:
         self._connections.bytes_out += size
-        self._transport.writelines(pieces)
+        self._writelines(pieces)
         if size >= JOIN_UP_TO and self.unsent_bytes:
             self._settings.unsent.note(self)
 

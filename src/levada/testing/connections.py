@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, cast
 
 from levada.model.buffers import Buffer
+from levada.net.writelines import writelines_of
 from levada.world.net import BACKLOG
 from levada.world.real_net import RealListener, RealNet
 
@@ -182,6 +183,7 @@ class _GuardedTransport(asyncio.Transport):
     def __init__(self, transport: asyncio.Transport, guard: _Guard) -> None:
         super().__init__()
         self._transport = transport
+        self._writelines = writelines_of(transport)
         self._guard = guard
         self.get_extra_info = transport.get_extra_info  # type: ignore[method-assign]
         self.is_closing = transport.is_closing  # type: ignore[method-assign]
@@ -197,4 +199,4 @@ class _GuardedTransport(asyncio.Transport):
 
     def writelines(self, list_of_data: Iterable[Buffer]) -> None:
         if self._guard.lets_out():
-            self._transport.writelines(list_of_data)
+            self._writelines(list_of_data)

@@ -68,7 +68,7 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     with pytest.raises(Refused, match=r"cannot read --path .*: No such file"):
         read_json(tmp_path / "none.json", "--path")
     broken = tmp_path / "broken.json"
-    broken.write_text('{"version": 1,\n}')
+    broken.write_text('{"version": 1,\n?}')
     with pytest.raises(Refused, match=r"--path .*broken\.json is not JSON: .*line 2 column 1"):
         read_json(broken, "--path")
     broken.write_bytes(b"\xff\xfe")
