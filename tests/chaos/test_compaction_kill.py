@@ -5,6 +5,7 @@ import random
 import signal
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,25 @@ class Writer:
 def workers_of(pid: int) -> list[int]:
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return [int(child) for child in children]
+
+
+def stopped_while_cleaning(broker: BrokerProcess) -> bool:
+    """Whether the broker's one worker was stopped before it was done; one that was not goes on."""
+    workers = workers_of(broker.pid)
+    if len(workers) != 1 or not _has_cleaned(broker):
+        return False
+    with suppress(ProcessLookupError, FileNotFoundError):
+        os.kill(workers[0], signal.SIGSTOP)
+        state = Path(f"/proc/{workers[0]}/stat")
+        wait_until(lambda: state.read_text().rpartition(") ")[2][0] in "TZ")
+        if state.read_text().rpartition(") ")[2][0] == "T" and _has_cleaned(broker):
+            return True
+        os.kill(workers[0], signal.SIGCONT)
+    return False
+
+
+def _has_cleaned(broker: BrokerProcess) -> bool:
+    return any(".cleaned" in path.name for path in (broker.data_directory / f"{TOPIC}-0").iterdir())
 
 
 def kill(broker: BrokerProcess, victims: str) -> None:
@@ -138,18 +158,18 @@ def test_a_worker_that_cannot_go_on_changes_nothing(tmp_path: Path) -> None:
         with Admin(broker.bootstrap) as admin:
             admin.create_topics([NewTopic(TOPIC, 1, configs=CONFIGS)]).raise_any()
         writer = Writer(broker.bootstrap, 7)
-        wait_until(lambda: workers_of(broker.pid))
-        [worker] = workers_of(broker.pid)
-        wait_until(lambda: any(".cleaned" in path.name for path in (broker.data_directory / f"{TOPIC}-0").iterdir()))
-        os.kill(worker, signal.SIGSTOP)
-        broker.kill()
-        broker.start()
-        before = writer.written
-        wait_until(lambda: writer.written > before + 500, 60)
-        os.kill(worker, signal.SIGCONT)
-        before = writer.written
-        wait_until(lambda: writer.written > before + 500, 60)
-        writer.stop()
+        try:
+            wait_until(lambda: stopped_while_cleaning(broker))
+            [worker] = workers_of(broker.pid)
+            broker.kill()
+            broker.start()
+            before = writer.written
+            wait_until(lambda: writer.written > before + 500, 60)
+            os.kill(worker, signal.SIGCONT)
+            before = writer.written
+            wait_until(lambda: writer.written > before + 500, 60)
+        finally:
+            writer.stop()
         check(read_all(broker), writer)
         assert broker.stop() == 0
         assert "Traceback" not in broker.log

@@ -1,6 +1,7 @@
 """Which leader epoch each stretch of a log was written in, kept in leader-epoch-checkpoint."""
 
 from bisect import bisect_left, bisect_right
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -87,7 +88,10 @@ class LeaderEpochs:
             return
         in_force_now = EpochStart(self._entries[in_force].epoch, start_offset)
         self._replace([in_force_now, *self._entries[in_force + 1 :]])
-        self.write()
+        # What cannot be written now is written with the next flush, and a start would find the same.
+        self._is_written = False
+        with suppress(OSError):
+            self.write()
 
     def clear(self) -> None:
         if self._entries:

@@ -115,6 +115,28 @@ def test_a_flush_that_cannot_begin_for_want_of_files_can_be_begun_again(tmp_path
     assert log.recovery_point == 1
 
 
+def test_records_are_deleted_though_the_epochs_cannot_be_written_yet(tmp_path: Path) -> None:
+    class Busy(RealDisk):
+        def open(self, path: str, *, create: bool = False, exclusive: bool = False) -> RealFile:
+            if is_busy and path.endswith("leader-epoch-checkpoint.tmp"):
+                raise OSError(errno.EMFILE, "too many open files", path)
+            return super().open(path, create=create, exclusive=exclusive)
+
+    is_busy = False
+    log = opened(tmp_path / "t-0", LogConfig(), disk=Busy())
+    for value in (b"a", b"b"):
+        append(log, value)
+    log.set_high_watermark(2)
+    log.flush()
+    is_busy = True
+    log.raise_start(1)
+    assert log.start_offset == 1
+    is_busy = False
+    append(log, b"c")
+    log.flush()
+    assert (tmp_path / "t-0" / "leader-epoch-checkpoint").read_text().split()[2:] == ["0", "1"]
+
+
 def test_flushes_that_end_in_another_order_do_not_go_back(tmp_path: Path) -> None:
     log = opened(tmp_path / "t-0", LogConfig())
     append(log, b"a")
