@@ -8,6 +8,7 @@ from levada.client.errors import (
     InvalidReplicationFactor,
     InvalidTopic,
     TopicAlreadyExists,
+    UnknownTopicId,
     UnknownTopicOrPartition,
 )
 from levada.model.error_codes import ErrorCode
@@ -99,7 +100,7 @@ async def topics_are_described_by_name_and_by_id_and_unknown_ones_fail_alone(adm
     assert len(found[topic_id].partitions) == 2
     assert {key: (type(error), error.code) for key, error in found.errors.items()} == {
         nowhere: (UnknownTopicOrPartition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-        nobody: (UnknownTopicOrPartition, ErrorCode.UNKNOWN_TOPIC_ID),
+        nobody: (UnknownTopicId, ErrorCode.UNKNOWN_TOPIC_ID),
     }
     # A question does not make a topic, whatever auto.create.topics.enable says.
     assert nowhere not in await admin.list_topics()

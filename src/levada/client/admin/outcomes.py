@@ -24,11 +24,11 @@ class Outcomes(Mapping[K, V]):
     >>> outcomes["secret"]
     Traceback (most recent call last):
         ...
-    levada.client.errors.KafkaError: secret: not allowed
+    levada.model.errors.KafkaError: secret: not allowed
     >>> outcomes.raise_any()
     Traceback (most recent call last):
         ...
-    levada.client.errors.KafkaError: secret: not allowed
+    levada.model.errors.KafkaError: secret: not allowed
     """
 
     __slots__ = ("_each",)
