@@ -78,7 +78,10 @@ def _refused(message: GroupCommitRequest, code: ErrorCode, request: Request) -> 
 
 
 def _have_one_coordinator(message: GroupCommitRequest, request: Request) -> bool:
-    """Whether one partition has them all, as far as that is quick to find out. It does not matter when they were committed: a coordinator knows its own."""
+    """Whether one partition has them all, as far as that is quick to find out.
+
+    It does not matter when they were committed: a coordinator knows its own.
+    """
     if sum(len(member.transactional_id) for member in message.members) > LONGEST_HASHED:
         return True
     coordinator = request.broker.transactions
