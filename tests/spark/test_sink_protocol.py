@@ -14,10 +14,11 @@ from levada.client.admin import NewTopic
 from levada.client.errors import Disconnected
 from levada.client.producer import group_commit, session
 from levada.client.types import GroupMetadata, OffsetAndMetadata
-from levada.spark.sink import brokers
+from levada.spark.sink import brokers, commit, kept
 from levada.spark.sink import task as task_module
 from levada.spark.sink.brokers import end_open, read_marker
 from levada.spark.sink.commit import DRIVER_TIMEOUT_MS, MOST_TASKS, BatchCommit, BatchCommitFailed, abort
+from levada.spark.sink.kept import driver_key, drivers
 from levada.spark.sink.names import MARKER_PARTITION, BatchMarker, WriteName
 from levada.spark.sink.options import Delivery, SinkOptions, read_options
 from levada.spark.sink.report import TaskReport
@@ -128,6 +129,86 @@ def test_an_older_driver_cannot_commit_after_a_newer_one(bootstrap: str, topic: 
     older.abort(late)
     assert numbers(bootstrap, topic) == [1, 2, 3]
     check_nothing_hangs(bootstrap, topic)
+
+
+def test_the_next_batch_finds_the_clients_of_the_last(
+    bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = Query(bootstrap, topic)
+    query.commit(0, query.write(0, 0, [1]), query.write(0, 1, [2]))
+    key = driver_key(query.options, query.name.driver_id)
+    driver = drivers.kept(key)
+    assert driver is not None
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a client is made anew")
+
+    monkeypatch.setattr(kept, "Producer", refuse)
+    monkeypatch.setattr(kept, "Admin", refuse)
+    monkeypatch.setattr(commit, "Producer", refuse)
+    for batch in (1, 2):
+        query.commit(batch, query.write(batch, 0, [10 + batch]), query.write(batch, 1, [20 + batch]))
+        assert query.marker() == batch
+    assert drivers.kept(key) is driver
+    assert driver.decided == 2
+    assert numbers(bootstrap, topic) == [1, 2, 11, 12, 21, 22]
+    check_nothing_hangs(bootstrap, topic)
+
+
+def test_a_worker_whose_epoch_another_one_took_looks_at_the_marker_again(bootstrap: str, topic: str) -> None:
+    """Spark may have any of its workers commit a batch, each with a producer of its own."""
+    query = Query(bootstrap, topic)
+    query.commit(0, query.write(0, 0, [1]))
+    key = driver_key(query.options, query.name.driver_id)
+    first = drivers._kept.pop(key)
+    query.commit(1, query.write(1, 0, [2]))
+    second = drivers._kept.pop(key)
+    drivers._kept[key] = first
+    query.commit(2, query.write(2, 0, [3]))
+    # This one believes that batch 2 is to be decided, and its tasks have written it again.
+    drivers.drop(key)
+    drivers._kept[key] = second
+    again = Query(bootstrap, topic, query.query_id)
+    task_module._looked_up.add((again.name, again._run))
+    again.commit(2, again.write(2, 0, [3]))
+    assert again.marker() == 2
+    assert numbers(bootstrap, topic) == [1, 2, 3]
+    check_nothing_hangs(bootstrap, topic)
+
+
+def test_a_task_whose_id_another_worker_had_meanwhile_takes_it_anew(bootstrap: str, topic: str) -> None:
+    query = Query(bootstrap, topic)
+    query.commit(0, query.write(0, 0, [1]))
+    mine = dict(kept._producers._kept)
+    kept._producers._kept.clear()
+    query.commit(1, query.write(1, 0, [2]))
+    others = list(kept._producers._kept.values())
+    kept._producers._kept.clear()
+    kept._producers._kept.update(mine)
+    query.commit(2, query.write(2, 0, [3]))
+    for producer in others:
+        producer.close()
+    assert numbers(bootstrap, topic) == [1, 2, 3]
+    check_nothing_hangs(bootstrap, topic)
+
+
+def test_clients_that_are_used_no_more_are_closed() -> None:
+    class Client:
+        is_open = True
+
+        def close(self) -> None:
+            self.is_open = False
+
+    clients: kept.KeptClients[Client] = kept.KeptClients(most=2)
+    made = {}
+    for key in "abcab":
+        with clients.taken(key, Client) as made[key]:
+            pass
+    assert [key for key, client in made.items() if client.is_open] == ["a", "b"]
+    with pytest.raises(ZeroDivisionError), clients.taken("a", Client) as client:
+        raise ZeroDivisionError
+    assert not client.is_open
+    assert clients.kept("a") is None
 
 
 def test_a_driver_that_loses_its_id_between_marker_and_commit_publishes_nothing(

@@ -17,6 +17,7 @@ from levada.client.producer.partition_queue import PartitionQueue
 from levada.client.producer.transactions import TransactionPhase, Transactions
 from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from levada.records.batch import NO_PRODUCER_ID
 
 NO_TIMEOUT_MS = 2**31 - 1
 
@@ -175,6 +176,8 @@ class TransactionalSession(Transactions):
         ticket = TransactionTicket(self.transactional_id, self.identity.producer_id, self.identity.producer_epoch)
         self.completed()
         self.state = TransactionPhase.UNINITIALIZED
+        # The transaction's new owner may end it, and other producers may have the id before this one has it again.
+        self.identity.become(NO_PRODUCER_ID, -1)
         return ticket
 
     async def commit_group(

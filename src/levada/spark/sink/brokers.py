@@ -10,6 +10,7 @@ from levada.client.blocking import Admin
 from levada.client.errors import KafkaError
 from levada.client.producer import TransactionTicket
 from levada.client.producer.group_commit import TRANSACTION_TOPIC
+from levada.spark.sink.kept import kept_admin
 from levada.spark.sink.names import MARKER_PARTITION, WriteName
 from levada.spark.sink.options import SinkOptions
 
@@ -34,7 +35,7 @@ def abilities(options: SinkOptions) -> Abilities:
     servers = options.settings["bootstrap.servers"]
     found = _known.get(servers)
     if found is None:
-        with Admin(**options.admin_settings) as admin:
+        with kept_admin(options) as admin:
             can = admin.can_commit_groups()
             found = Abilities(can, _coordinator_count(admin) if can else 0)
         _known[servers] = found

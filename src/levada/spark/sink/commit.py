@@ -2,13 +2,15 @@
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from levada.client.blocking import Admin, Producer
 from levada.client.errors import KafkaError
 from levada.client.producer import TransactionTicket
 from levada.client.types import GroupMetadata, OffsetAndMetadata
 from levada.spark.sink.brokers import abort_reported, end_open, read_marker
+from levada.spark.sink.kept import DriverProducer, driver_key, drivers, kept_admin
 from levada.spark.sink.names import MARKER_PARTITION, BatchMarker, WriteName
 from levada.spark.sink.options import SinkOptions
 from levada.spark.sink.report import TaskReport
@@ -42,6 +44,8 @@ class BatchCommit:
         self._tickets = [report.ticket for report in reports if report.ticket is not None]
         self._has_skipped = any(report.is_skipped for report in reports)
         self._patience = patience_seconds(options)
+        self._goes_on = False
+        """Whether the last attempt was that of a producer that had decided before."""
 
     def run(self) -> None:
         """Return when the batch is visible; nothing is done for one that has no rows.
@@ -60,21 +64,30 @@ class BatchCommit:
         while True:
             began_at = time.monotonic()
             try:
-                with Admin(**self._options.admin_settings) as admin:
+                with kept_admin(self._options) as admin:
                     self._decide(admin)
                     self._clean_up(admin)
                 return
             except KafkaError as error:
+                if self._goes_on:
+                    # Another worker may have committed a batch meanwhile, and taken the epoch with it.
+                    continue
                 if time.monotonic() > give_up_at or not _is_worth_repeating(error, time.monotonic() - began_at):
                     raise self._failure(error) from error
 
     def _decide(self, admin: Admin) -> None:
-        """One attempt at the decision. The marker tells whether an earlier attempt, here or elsewhere, was one."""
-        settings = {**self._options.settings, "transactional.id": self._name.driver_id}
-        with Producer(**settings, transaction_timeout_ms=DRIVER_TIMEOUT_MS) as producer:
-            producer.init_transactions(self._patience)
-            if self._marker is not None and self._is_visible(admin, self._marker):
-                return
+        """One attempt at the decision. The marker tells whether an earlier attempt, here or elsewhere, was one.
+
+        A producer that has decided about the batch before, and has its epoch still, need not look: no other driver has
+        decided anything since then, for it would have taken the epoch.
+        """
+        with self._driver() as driver:
+            producer = driver.producer
+            self._goes_on = driver.decided is not None
+            if not self._goes_on:
+                producer.init_transactions(self._patience)
+                if self._marker is not None and self._is_visible(admin, self._marker):
+                    return
             if self._has_skipped:
                 raise BatchCommitFailed(
                     f"tasks found the batch written, and now its marker in group {self._name.marker_group!r} is gone: "
@@ -88,6 +101,29 @@ class BatchCommit:
                     self._patience,
                 )
             producer.commit_group(self._tickets, self._patience)
+            driver.decided = None if self._marker is None else self._marker.number
+
+    @contextmanager
+    def _driver(self) -> Iterator[DriverProducer]:
+        """The producer that decides: the one of the batch before, if this batch comes after it, else a new one."""
+        key = driver_key(self._options, self._name.driver_id)
+        known = drivers.kept(key)
+        if known is not None and not self._follows(known):
+            drivers.drop(key)
+        with drivers.taken(key, self._new_driver) as driver:
+            yield driver
+        if driver.decided is None:
+            drivers.drop(key)
+
+    def _follows(self, known: DriverProducer) -> bool:
+        """Whether this batch is a later one than the last that a producer has decided about."""
+        if self._marker is None or known.decided is None or self._has_skipped:
+            return False
+        return self._marker.number > known.decided
+
+    def _new_driver(self) -> DriverProducer:
+        settings = {**self._options.settings, "transactional.id": self._name.driver_id}
+        return DriverProducer(Producer(**settings, transaction_timeout_ms=DRIVER_TIMEOUT_MS))
 
     def _is_visible(self, admin: Admin, marker: BatchMarker) -> bool:
         found = read_marker(admin, self._name, is_stable=True, timeout_ms=self._patience * 1_000)
@@ -123,7 +159,7 @@ def abort(options: SinkOptions, name: WriteName, reports: Sequence[TaskReport]) 
     """End what tasks have left open. What was committed stays: Spark also calls this when it does not know."""
     tickets: list[TransactionTicket] = [report.ticket for report in reports if report.ticket is not None]
     try:
-        with Admin(**options.admin_settings) as admin:
+        with kept_admin(options) as admin:
             # If one has another owner by now, another run of the query is at work, and its tasks are not ours to end.
             if abort_reported(admin, tickets):
                 end_open(admin, name)

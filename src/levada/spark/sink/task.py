@@ -2,20 +2,21 @@
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from typing import TypeVar
 
 import pyarrow as pa
 
-from levada.client.blocking import Admin, Producer
+from levada.client.blocking import Producer
 from levada.client.errors import KafkaError, TimedOut
 from levada.client.options import producer_options
 from levada.client.producer import ManyHandle, TransactionTicket
 from levada.spark.options import OptionError
 from levada.spark.sink.brokers import abilities, read_marker
 from levada.spark.sink.columns import RowRefused, rows_by_topic
+from levada.spark.sink.kept import kept_admin, kept_producer, new_producer
 from levada.spark.sink.names import WriteName
 from levada.spark.sink.options import Delivery, SinkOptions
 from levada.spark.sink.report import TaskReport
@@ -78,7 +79,7 @@ def _is_visible(options: SinkOptions, task: WriteAttempt) -> bool:
     """Whether the rows need not be written again. It only saves work: the driver decides."""
     if task.number is None or (task.run is not None and (task.name, task.run) in _looked_up):
         return False
-    with Admin(**options.admin_settings) as admin:
+    with kept_admin(options) as admin:
         marker = read_marker(admin, task.name, is_stable=False)
     if marker is not None and marker >= task.number:
         return True
@@ -91,7 +92,8 @@ def _exactly_once(
     options: SinkOptions, task: WriteAttempt, first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]
 ) -> TaskReport:
     count = abilities(options).coordinator_count
-    with _transaction(options, task.name.task_id(task.partition, task.attempt, partition_count=count)) as producer:
+    transactional_id = task.name.task_id(task.partition, task.attempt, partition_count=count)
+    with _begun(kept_producer(options, transactional_id), options) as producer:
         rows = _send_all(producer, options, first, rest)
         return TaskReport(task.name, Delivery.EXACTLY_ONCE, rows, hand_over(producer))
 
@@ -99,7 +101,7 @@ def _exactly_once(
 def _atomic_task(
     options: SinkOptions, task: WriteAttempt, first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]
 ) -> TaskReport:
-    with _transaction(options, f"{task.name.prefix}{task.partition}-{task.attempt}") as producer:
+    with _begun(new_producer(options, f"{task.name.prefix}{task.partition}-{task.attempt}"), options) as producer:
         rows = _send_all(producer, options, first, rest)
         _until_known(producer.commit_transaction)
         return TaskReport(task.name, Delivery.ATOMIC_TASKS, rows)
@@ -108,7 +110,7 @@ def _atomic_task(
 def _at_least_once(
     options: SinkOptions, task: WriteAttempt, first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]
 ) -> TaskReport:
-    with Producer(**options.settings) as producer:
+    with kept_producer(options) as producer:
         rows = _send_all(producer, options, first, rest)
     return TaskReport(task.name, Delivery.AT_LEAST_ONCE, rows)
 
@@ -126,10 +128,9 @@ def hand_over(producer: Producer) -> TransactionTicket:
 
 
 @contextmanager
-def _transaction(options: SinkOptions, transactional_id: str) -> Iterator[Producer]:
-    """A producer in a transaction; if that is still open at the end, it is aborted, so that no reader waits for it."""
-    settings = {**options.settings, "transactional.id": transactional_id}
-    with Producer(**settings, transaction_timeout_ms=options.transaction_timeout_ms) as producer:
+def _begun(given: AbstractContextManager[Producer], options: SinkOptions) -> Iterator[Producer]:
+    """A producer in a transaction; if a task fails, it is closed, which aborts that, so that no reader waits for it."""
+    with given as producer:
         producer.init_transactions(patience_seconds(options))
         producer.begin_transaction()
         yield producer
