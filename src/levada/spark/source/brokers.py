@@ -41,6 +41,7 @@ class Brokers:
         self.close()
 
     def close(self) -> None:
+        self._committer.close()
         self._admin.close()
 
     def layout(self, selection: Selection, *, known: Collection[TopicPartition] = ()) -> Layout:

@@ -1,7 +1,9 @@
 """Tells a group's offsets to Kafka's tools; the checkpoint is the truth, so that a query goes on where this fails."""
 
 import logging
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from levada import Admin
 from levada.client.errors import Disconnected, KafkaError, TimedOut
@@ -13,20 +15,51 @@ logger = logging.getLogger("levada.spark")
 NOT_THERE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 TIMEOUT_MS = 2_000
 PAUSE_SECONDS = 30.0
-"""After a commit that failed: the next ones may fail as well, and each would hold up the query."""
+"""After a commit that failed: the next ones may fail as well."""
 ALL = ""
 """No group has this name."""
 
 
 class OffsetCommitter:
+    """No batch waits for it: a thread tells the newest offsets, one group at a time."""
+
     def __init__(self, admin: Admin) -> None:
         self._admin = admin
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="levada-offsets")
+        self._lock = threading.Lock()
+        self._wanted: dict[str, Offsets] = {}
+        self._is_at_work = False
         self._committed: dict[str, Offsets] = {}
         self._not_before: dict[str, float] = {}
         self._warned: set[str] = set()
 
     def commit(self, group_id: str, offsets: Offsets) -> None:
-        """What is new of these; what could not be told is told with the next."""
+        """Soon; what could not be told is told with the next."""
+        with self._lock:
+            self._wanted[group_id] = offsets
+            if self._is_at_work:
+                return
+            self._is_at_work = True
+        self._thread.submit(self._work)
+
+    def close(self) -> None:
+        """When the last offsets are told."""
+        self._thread.shutdown()
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                if not self._wanted:
+                    self._is_at_work = False
+                    return
+                group_id, offsets = self._wanted.popitem()
+            try:
+                self._tell(group_id, offsets)
+            except Exception:
+                logger.exception("group %s: progress is not committed, the query goes on", group_id)
+
+    def _tell(self, group_id: str, offsets: Offsets) -> None:
+        """What is new of these."""
         known = self._committed.get(group_id, {})
         changed = {partition: offset for partition, offset in offsets.items() if known.get(partition) != offset}
         if not changed or time.monotonic() < max(self._not_before.get(group_id, 0.0), self._not_before.get(ALL, 0.0)):
