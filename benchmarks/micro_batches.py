@@ -38,6 +38,8 @@ RATES = (100, 1_000)
 SENDS_A_SECOND = 20
 KEYS = 100
 WARM_UP_SECONDS = 6
+WARM_UP_BATCHES = 5
+PATIENCE_SECONDS = 120
 COPY, COUNT = "copy", "count"
 EXACTLY_ONCE, AT_LEAST_ONCE, CONNECTOR = "exactly-once", "at-least-once", "Spark's connector"
 PARTS = ("latestOffset", "queryPlanning", "walCommit", "addBatch", "commitOffsets", "triggerExecution")
@@ -156,8 +158,12 @@ def run(stage: Stage, name: str, number: int, start: Start, seconds: float) -> l
     topic = f"{name}-{stage.source}-{number}".replace(" ", "-").replace("'", "")
     create(stage.bootstrap, topic)
     query = start(stage, topic)
-    time.sleep(WARM_UP_SECONDS)
-    first = query.lastProgress["batchId"] + 1 if query.lastProgress else 0
+    warm_at = time.monotonic() + WARM_UP_SECONDS
+    while time.monotonic() < warm_at or not (query.lastProgress and query.lastProgress["batchId"] >= WARM_UP_BATCHES):
+        if not query.isActive or time.monotonic() > warm_at + PATIENCE_SECONDS:
+            raise RuntimeError(f"{name} does not come to its batches: {query.exception() or query.lastProgress}")
+        time.sleep(0.1)
+    first = query.lastProgress["batchId"] + 1
     time.sleep(seconds)
     query.stop()
     failure = query.exception()

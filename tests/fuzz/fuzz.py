@@ -65,6 +65,7 @@ LONG_TURNS = {
     "levada.storage.loading.open_log:": "the files of a new log are made, of one log in a turn",
     "re2.": "RE2 takes long to read thousands of characters that stand for large classes",
     "levada.controller.": "thousands of topics or partitions in one request are decided as a whole, as in Apache",
+    "levada.doors.frames.": "what is decided as a whole is written, and read again, as one batch of records",
 }
 """Calls in the stack of a turn that may take longer, and why."""
 

@@ -14,6 +14,7 @@ from levada.client.admin import NewTopic
 from levada.client.errors import Disconnected
 from levada.client.producer import group_commit, session
 from levada.client.types import GroupMetadata, OffsetAndMetadata
+from levada.spark.kept_clients import KeptClients
 from levada.spark.sink import brokers, commit, kept
 from levada.spark.sink import task as task_module
 from levada.spark.sink.brokers import end_open, read_marker
@@ -199,7 +200,7 @@ def test_clients_that_are_used_no_more_are_closed() -> None:
         def close(self) -> None:
             self.is_open = False
 
-    clients: kept.KeptClients[Client] = kept.KeptClients(most=2)
+    clients: KeptClients[Client] = KeptClients(most=2)
     made = {}
     for key in "abcab":
         with clients.taken(key, Client) as made[key]:

@@ -1,11 +1,13 @@
 """Ranges of offsets, each for one task, and how large ones are split."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pyspark.sql.datasource import InputPartition
 
 from levada.client.types import TopicPartition
+
+FEW_RECORDS = 1_000
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,13 @@ class OffsetRange(InputPartition):
         return self.end - self.start
 
 
+@dataclass(frozen=True)
+class SmallRanges(InputPartition):
+    """Few records of several partitions, read by one task: a task takes longer to start than to read them."""
+
+    ranges: tuple[OffsetRange, ...]
+
+
 def ranges_between(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> list[OffsetRange]:
     """A range for each partition in which there is something to read."""
     return [
@@ -30,6 +39,20 @@ def ranges_between(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPart
         for partition in sorted(ends)
         if partition in starts and starts[partition] < ends[partition]
     ]
+
+
+def together(ranges: Sequence[OffsetRange]) -> Sequence[InputPartition]:
+    """One task for all, if they have few records in all: the more of them wait, the more tasks there are again.
+
+    >>> together([OffsetRange("t", 0, 0, 400), OffsetRange("t", 1, 0, 700)])
+    [OffsetRange(topic='t', partition=0, start=0, end=400), OffsetRange(topic='t', partition=1, start=0, end=700)]
+    >>> [small] = together([OffsetRange("t", 0, 0, 400), OffsetRange("t", 1, 7, 9)])
+    >>> small.ranges[1]
+    OffsetRange(topic='t', partition=1, start=7, end=9)
+    """
+    if len(ranges) < 2 or sum(each.size for each in ranges) > FEW_RECORDS:
+        return ranges
+    return [SmallRanges(tuple(ranges))]
 
 
 def split(ranges: Iterable[OffsetRange], min_count: int | None, max_size: int | None) -> list[OffsetRange]:

@@ -3,6 +3,7 @@
 import time
 from bisect import bisect_left
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pyarrow.compute as pc
 from levada import Consumer
 from levada.client.errors import OffsetOutOfRange
 from levada.client.types import TopicPartition
+from levada.spark.kept_clients import KeptClients
 from levada.spark.options import API_TIMEOUT, PATIENCE_MS
 from levada.spark.source.bounds import EARLIEST, LATEST
 from levada.spark.source.brokers import Brokers
@@ -39,6 +41,9 @@ RECORD_BYTES = 1_024
 """A guess: a small range is fetched in small pieces, as what comes behind its end is of no use."""
 
 
+_consumers: KeptClients[Consumer] = KeptClients(most=4)
+
+
 class NoAnswer(ValueError):
     """Brokers were silent about a partition for too long; the text is one line."""
 
@@ -50,11 +55,7 @@ def read_range(wanted: OffsetRange, settings: ReadSettings) -> Iterator[pa.Recor
     """
     partition = TopicPartition(wanted.topic, wanted.partition)
     schema = ARROW_WITH_HEADERS if settings.includes_headers else ARROW_COLUMNS
-    # A consumer of its own for each task: it costs a few ms, and leaves nothing behind that a next task would meet.
-    fetch_bytes = min(max(wanted.size * RECORD_BYTES, SMALLEST_FETCH_BYTES), LARGEST_FETCH_BYTES)
-    with Consumer(
-        None, **{API_TIMEOUT: PATIENCE_MS, FETCH_BYTES: fetch_bytes, **settings.client, **TASK_SETTINGS}
-    ) as consumer:
+    with _consumer(settings, wanted.size) as consumer:
         consumer.assign([partition])
         consumer.seek(partition, wanted.start)
         left, heard_at = wanted, time.monotonic()
@@ -70,6 +71,18 @@ def read_range(wanted: OffsetRange, settings: ReadSettings) -> Iterator[pa.Recor
                 _check_patience(left, heard_at, settings)
                 left = _still_there(left, settings)
                 consumer.seek(partition, left.start)
+
+
+@contextmanager
+def _consumer(settings: ReadSettings, size: int) -> Iterator[Consumer]:
+    """That of an earlier task of this worker, if there was one; at the end it has nothing of the range any more."""
+    fetch_bytes = SMALLEST_FETCH_BYTES
+    while fetch_bytes < min(size * RECORD_BYTES, LARGEST_FETCH_BYTES):
+        fetch_bytes *= 2
+    options = {API_TIMEOUT: PATIENCE_MS, FETCH_BYTES: fetch_bytes, **settings.client, **TASK_SETTINGS}
+    with _consumers.taken(frozenset(options.items()), lambda: Consumer(None, **options)) as consumer:
+        yield consumer
+        consumer.unsubscribe()
 
 
 def _poll(consumer: Consumer, left: OffsetRange) -> pa.RecordBatch | None:

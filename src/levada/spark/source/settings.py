@@ -108,6 +108,11 @@ class ReadSettings:
     poll_timeout_ms: int
 
     @property
+    def divides(self) -> bool:
+        """Whether an option says how many tasks there should be, or how many records each should have."""
+        return self.min_partitions is not None or self.max_records_per_partition is not None
+
+    @property
     def is_committed_only(self) -> bool:
         return self.client["isolation.level"] == "read_committed"
 

@@ -3,6 +3,7 @@
 import time
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -19,7 +20,7 @@ from levada.spark.source.admission import is_too_little, limited
 from levada.spark.source.bounds import EARLIEST, LATEST
 from levada.spark.source.loss import Layout, begin, report, resume
 from levada.spark.source.offsets import NOT_STARTED, BatchProgress, Offsets, by_topic, parse_progress
-from levada.spark.source.ranges import OffsetRange, ranges_between, split
+from levada.spark.source.ranges import OffsetRange, SmallRanges, ranges_between, split, together
 from levada.spark.source.settings import stream_settings
 
 if TYPE_CHECKING:
@@ -99,13 +100,15 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return []
         read = self._settings.read
         ranges = ranges_between(until.begin(parse_progress(start)), until.ends)
-        return split(ranges, read.min_partitions, read.max_records_per_partition)
+        parts = split(ranges, read.min_partitions, read.max_records_per_partition)
+        return parts if read.divides else together(parts)
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
-        assert isinstance(partition, OffsetRange)
+        assert isinstance(partition, OffsetRange | SmallRanges)
         from levada.spark.source.reading import read_range
 
-        return read_range(partition, self._settings.read)
+        ranges = partition.ranges if isinstance(partition, SmallRanges) else (partition,)
+        return chain.from_iterable(read_range(each, self._settings.read) for each in ranges)
 
     # Inside
 
