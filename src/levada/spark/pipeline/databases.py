@@ -1,11 +1,12 @@
 """Databases by address: SQLite files and PostgreSQL servers, behind what sources and sinks need of them."""
 
+import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from pyspark.sql.types import DataType
 
@@ -20,6 +21,10 @@ Row = tuple[Any, ...]
 
 Cursor = int | str
 """A value of a cursor column, as JSON can keep it."""
+
+
+SECRETS: Final = frozenset({"password", "sslpassword", "oauth_client_secret"})
+"""Parameters of an address that are not for people to see."""
 
 
 class DatabaseAway(Exception):
@@ -104,15 +109,17 @@ class Database(ABC):
 
 def connect(address: str) -> Database:
     """`sqlite:///relative.db`, `sqlite:////absolute.db` or `postgresql://user:password@host:port/database`."""
-    parts = urlsplit(address)
-    if parts.scheme == "sqlite":
+    scheme = address.partition("://")[0].lower()
+    if scheme == "sqlite":
         from levada.spark.pipeline.sqlite import SqliteDatabase
 
+        parts = urlsplit(address)
         path = parts.path.removeprefix("/")
         if parts.netloc or not path:
-            raise PipelineError(f"{address!r}: a SQLite file is named sqlite:///relative.db or sqlite:////absolute.db")
+            text = "a SQLite file is named sqlite:///relative.db or sqlite:////absolute.db"
+            raise PipelineError(f"{safe(address)!r}: {text}")
         return SqliteDatabase(path)
-    if parts.scheme in ("postgresql", "postgres"):
+    if scheme in ("postgresql", "postgres"):
         try:
             from levada.spark.pipeline.postgresql import PostgresqlDatabase
         except ImportError as error:
@@ -134,12 +141,15 @@ def connect_when_back(address: str, limit_s: float = 60.0) -> Database:
 
 
 def safe(address: str) -> str:
-    """An address without its password, for people to see."""
-    parts = urlsplit(address)
-    if not parts.password:
-        return address
-    host = parts.netloc.rpartition("@")[2]
-    return parts._replace(netloc=f"{parts.username}:***@{host}").geturl()
+    """An address without its passwords, for people to see."""
+    # Up to the last @, as a password that is not encoded may have any character in it.
+    shown = re.sub(r"(?<=://)([^:@/?]*):.*@", r"\1:***@", address, flags=re.DOTALL)
+    return "".join(map(_safe_parameter, re.split("([?&])", shown)))
+
+
+def _safe_parameter(parameter: str) -> str:
+    name, mark, _ = parameter.partition("=")
+    return f"{name}=***" if mark and unquote(name).lower() in SECRETS else parameter
 
 
 def quoted(name: str) -> str:
