@@ -1,7 +1,7 @@
 """Sinks of pipelines: each batch once, however often it comes, and rows by their key."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,31 +10,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from levada.spark.pipeline.problems import PipelineError
 from levada.spark.pipeline.sinks import Control, DatabaseSink, DeltaSink, MicroBatch, ParquetSink, Stopped
-from tests.spark.databases import PostgresServer, SqliteFile, TestDatabase, server_programs, wait_until
+from tests.spark.databases import TestDatabase, wait_until
 
+OLDER = "batch {} of this query is written, and Spark is at batch {} again: the checkpoint is older than the output"
 SCHEMA = "id long, name string, version long, op string"
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[PostgresServer]:
-    if server_programs() is None:
-        pytest.skip("PostgreSQL's server is not installed")
-    server = PostgresServer()
-    yield server
-    server.remove()
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[TestDatabase]:
-    if request.param == "sqlite":
-        file = SqliteFile(tmp_path / "a.db")
-        yield file
-        file.remove()
-        return
-    server: PostgresServer = request.getfixturevalue("postgres")
-    yield server
-    for (table,) in server.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'"):
-        server.execute(f'DROP TABLE "{table}"')
 
 
 @pytest.fixture
@@ -88,7 +67,8 @@ def test_a_batch_that_comes_again_is_left_out(database: TestDatabase, rows: Call
     schema = "id long, name string"
     sink.write(rows((1, "first"), schema=schema), MicroBatch("q", 7), Control())
     sink.write(rows((2, "again"), schema=schema), MicroBatch("q", 7), Control())
-    sink.write(rows((3, "older"), schema=schema), MicroBatch("q", 6), Control())
+    with pytest.raises(PipelineError, match=OLDER.format(7, 6)):
+        sink.write(rows((3, "older"), schema=schema), MicroBatch("q", 6), Control())
     sink.write(rows((4, "other query"), schema=schema), MicroBatch("r", 7), Control())
     assert database.execute("SELECT id FROM log ORDER BY id") == [(1,), (4,)]
 
@@ -180,8 +160,10 @@ def test_a_batch_is_once_in_a_delta_table(rows: Callable[..., DataFrame], tmp_pa
 
     sink = DeltaSink(str(tmp_path / "table"), partition_by=("op",))
     many = rows(*((number, f"n{number}", 1, "INSERT") for number in range(1_000))).repartition(7)
-    for number in (0, 0, 1, 1, 0):
+    for number in (0, 0, 1, 1):
         sink.write(many, MicroBatch("q", number), Control())
+    with pytest.raises(PipelineError, match=OLDER.format(1, 0)):
+        sink.write(many, MicroBatch("q", 0), Control())
     sink.write(rows((7, None, None, "DELETE")), MicroBatch("r", 0), Control())
     sink.write(many.limit(0), MicroBatch("q", 2), Control())
     table = DeltaTable(sink.directory)

@@ -21,7 +21,7 @@ from levada.spark.pipeline.databases import (
     safe,
 )
 from levada.spark.pipeline.problems import PipelineError, unknown
-from levada.spark.pipeline.sinks.batches import BatchSink, Control, MicroBatch, visible
+from levada.spark.pipeline.sinks.batches import BatchSink, Control, MicroBatch, is_written, visible
 
 BOOKS: Final = "levada_batches"
 """A table in the same database: the last batch of each query that is written."""
@@ -85,8 +85,7 @@ class DatabaseSink(BatchSink):
             [batch.query, NEVER],
         )
         # Held until the commit: of two drivers with one checkpoint the second finds the batch done.
-        last = database.lock_batch(BOOKS, batch.query)
-        if last is not None and last >= batch.number:
+        if is_written(database.lock_batch(BOOKS, batch.query), batch):
             return
         table = Table(self.table, tuple(database.columns(self.table)), self.key, self.order)
         for chunk in chunks(changes):

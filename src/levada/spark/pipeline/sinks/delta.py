@@ -9,7 +9,7 @@ from pyspark.sql.types import StructType
 
 from levada.spark.pipeline.chunks import chunks
 from levada.spark.pipeline.problems import one_line, unknown
-from levada.spark.pipeline.sinks.batches import BatchSink, Control, MicroBatch, visible
+from levada.spark.pipeline.sinks.batches import BatchSink, Control, MicroBatch, is_written, visible
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +40,9 @@ class DeltaSink(BatchSink):
     def write(self, frame: DataFrame, batch: MicroBatch, control: Control) -> None:
         from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-        if DeltaTable.is_deltatable(self.directory):
-            last = DeltaTable(self.directory).transaction_version(batch.query)
-            if last is not None and last >= batch.number:
-                return
+        is_there = DeltaTable.is_deltatable(self.directory)
+        if is_there and is_written(DeltaTable(self.directory).transaction_version(batch.query), batch):
+            return
         rows = _reader(frame.select(*(f"`{name}`" for name in visible(frame.columns))))
         if rows is None:
             return
