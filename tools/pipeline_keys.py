@@ -130,7 +130,10 @@ MEANINGS: Mapping[str, str] = {
     "sinks.routed.schema": RECORD_SCHEMA,
     "sinks.routed.delivery": DELIVERY,
     "sinks.routed.options": SINK_OPTIONS,
-    "sinks.parquet": "A directory, or any address that Spark can write to; empty, or this sink's from an earlier run",
+    "sinks.parquet": (
+        "A directory, or any address that Spark can write to; empty, or this sink's from an earlier run. Readers see a "
+        "column `batch`, so that rows cannot have one"
+    ),
     "sinks.parquet.from": SINK_FROM,
     "sinks.parquet.partition_by": PARTITION_BY,
     "sinks.delta": "A Delta table (extra `delta`); made if it is not there",

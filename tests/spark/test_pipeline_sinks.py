@@ -1,15 +1,18 @@
 """Sinks of pipelines: each batch once, however often it comes, and rows by their key."""
 
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from levada.spark.pipeline.problems import PipelineError
 from levada.spark.pipeline.sinks import Control, DatabaseSink, DeltaSink, MicroBatch, ParquetSink, Stopped
+from levada.spark.pipeline.sinks.parquet import STAGING
 from tests.spark.databases import TestDatabase, wait_until
 
 OLDER = "batch {} of this query is written, and Spark is at batch {} again: the checkpoint is older than the output"
@@ -208,3 +211,64 @@ def test_a_fresh_checkpoint_over_an_old_directory_of_parquet_is_refused(
     changes.write.parquet(str(foreign))
     (problem,) = ParquetSink(str(foreign)).problems(changes.schema, "q")
     assert "is not empty and not this pipeline's" in problem
+
+
+def test_a_directory_of_parquet_that_is_ahead_of_the_checkpoint_is_refused(
+    rows: Callable[..., DataFrame], tmp_path: Path
+) -> None:
+    changes = rows((1, "a", 1, "x"))
+    sink = ParquetSink(str(tmp_path / "out"))
+    for number in (8, 9, 10):
+        sink.write(changes, MicroBatch("q", number), Control())
+    (tmp_path / "out" / "batch=8").rename(tmp_path / "away")
+    for later in (sink, ParquetSink(sink.directory)):
+        with pytest.raises(PipelineError, match=OLDER.format(10, 9)):
+            later.write(changes, MicroBatch("q", 9), Control())
+    with pytest.raises(PipelineError, match=OLDER.format(10, 8)):
+        ParquetSink(sink.directory).write(changes, MicroBatch("q", 8), Control())
+
+
+def test_a_column_that_directories_of_parquet_would_hide_is_refused(
+    rows: Callable[..., DataFrame], tmp_path: Path
+) -> None:
+    (problem,) = ParquetSink(str(tmp_path / "out")).problems(rows(schema="id long, Batch long").schema, None)
+    assert problem == "a column 'Batch' would be hidden by that of the directories (batch=0, batch=1, ...): rename it"
+
+
+@pytest.mark.parametrize("is_local", [True, False])
+def test_of_two_drivers_that_write_a_batch_one_is_seen(
+    spark: SparkSession, rows: Callable[..., DataFrame], tmp_path: Path, is_local: bool
+) -> None:
+    """The one that was given up, and is still at work, while its successor writes the same."""
+    directory = str(tmp_path / "out")
+    if not is_local:
+        hadoop: Any = spark
+        hadoop._jsc.hadoopConfiguration().set("fs.viewfs.mounttable.test.link./data", tmp_path.as_uri())
+        directory = "viewfs://test/data/out"
+    batch = MicroBatch("q", 0)
+    published = tmp_path / "out" / "batch=0"
+
+    def overtaken(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        give_up_at = time.monotonic() + 30
+        while not published.exists():
+            assert time.monotonic() < give_up_at
+            time.sleep(0.01)
+        yield from batches
+
+    # One task, as Spark has two cores here.
+    slow = rows((1, "slow", 1, "x")).coalesce(1).mapInArrow(overtaken, SCHEMA)
+    written: list[str] = []
+
+    def write_slowly() -> None:
+        ParquetSink(directory).write(slow, batch, Control())
+        written.append("slow")
+
+    writing = threading.Thread(target=write_slowly)
+    writing.start()
+    staging = tmp_path / "out" / STAGING
+    wait_until(lambda: staging.exists() and any(staging.iterdir()))
+    ParquetSink(directory).write(rows((1, "quick", 1, "x")), batch, Control())
+    writing.join(60)
+    assert written == ["slow"]
+    assert [row.name for row in spark.read.parquet(directory).collect()] == ["quick"]
+    assert list(staging.iterdir()) == []
