@@ -179,6 +179,19 @@ def test_a_batch_is_once_in_a_delta_table(rows: Callable[..., DataFrame], tmp_pa
     ]
 
 
+def test_a_complete_result_without_rows_empties_a_delta_table(rows: Callable[..., DataFrame], tmp_path: Path) -> None:
+    from deltalake import DeltaTable
+
+    sink = DeltaSink(str(tmp_path / "table"), partition_by=("name",), is_complete=True)
+    for number, changes in enumerate([rows((1, "a", 1, "x"), (2, "b", 1, "x")), rows()]):
+        sink.write(changes, MicroBatch("q", number), Control())
+    table = DeltaTable(sink.directory)
+    assert table.to_pyarrow_table().num_rows == 0
+    assert table.transaction_version("q") == 1
+    sink.write(rows((3, "c", 1, "x")), MicroBatch("q", 2), Control())
+    assert DeltaTable(sink.directory).to_pyarrow_table()["id"].to_pylist() == [3]
+
+
 def test_a_batch_is_once_in_a_directory_of_parquet(
     spark: SparkSession, rows: Callable[..., DataFrame], tmp_path: Path
 ) -> None:

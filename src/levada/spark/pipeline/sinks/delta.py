@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from levada.spark.pipeline.chunks import chunks
@@ -45,7 +46,10 @@ class DeltaSink(BatchSink):
             return
         rows = _reader(frame.select(*(f"`{name}`" for name in visible(frame.columns))))
         if rows is None:
-            return
+            if not self.is_complete:
+                return
+            # No rows are a result as well: those of the batch before go.
+            rows = pa.RecordBatchReader.from_batches(_without_rows(frame), [])
         write_deltalake(
             self.directory,
             rows,
@@ -55,14 +59,23 @@ class DeltaSink(BatchSink):
         )
 
 
+def _without_rows(frame: DataFrame) -> pa.Schema:
+    fields = [field for field in frame.schema.fields if field.name in visible(frame.columns)]
+    return _nullable(to_arrow_schema(StructType(fields), timezone="UTC"))
+
+
+def _nullable(schema: pa.Schema) -> pa.Schema:
+    """Whether a column can be null depends on the query's plan; a table should not."""
+    return pa.schema([field.with_nullable(True) for field in schema])
+
+
 def _reader(frame: DataFrame) -> pa.RecordBatchReader | None:
     """The rows as a stream; None if there are none."""
     rows = chunks(frame)
     first = next(rows, None)
     if first is None:
         return None
-    # Whether a column can be null depends on the query's plan; a table should not.
-    schema = pa.schema([field.with_nullable(True) for field in first.schema])
+    schema = _nullable(first.schema)
 
     def batches() -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays(first.columns, schema=schema)
