@@ -93,7 +93,10 @@ MEANINGS: Mapping[str, str] = {
     "sources.table.schema": "Columns and their types; the table's own, if it is not given",
     "sources.table.max_rows": f"At most so many rows in a batch; {DEFAULT_MAX_ROWS:,} if it is not given",
     "sources.table.poll": f"How often to look for changes; {DEFAULT_POLL_S:g} second if it is not given",
-    "sources.table.settle": "How long a transaction may take to commit behind a younger one; 0 if it is not given",
+    "sources.table.settle": (
+        "How long a transaction may take to commit behind a younger one; `--available-now` waits so long for it, too; "
+        "0 if it is not given"
+    ),
     "sources.table.watermark": WATERMARK,
     "steps.sql": "A query of Spark's SQL over sources and steps, by their names",
     "steps.sql.watermark": WATERMARK,

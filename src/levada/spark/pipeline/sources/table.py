@@ -135,17 +135,22 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """An idle query asks a hundred times a second; the database is asked once in a poll interval."""
-        try:
-            return self._latest_offset(start, limit)
-        except DatabaseAway:
-            # Nothing is lost by waiting; a database that is away for long is not coming back.
-            if time.monotonic() - self._reached_at > LONGEST_AWAY_S:
-                raise
-            time.sleep(self._settings.poll_s)
-            return start
+        while True:
+            try:
+                return self._latest_offset(start, limit)
+            except DatabaseAway:
+                # Nothing is lost by waiting; a database that is away for long is not coming back.
+                if time.monotonic() - self._reached_at > LONGEST_AWAY_S:
+                    raise
+                time.sleep(self._settings.poll_s)
+            if not self._is_bounded:
+                # With an end, no news would be taken for it.
+                return start
 
     def _latest_offset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        if not self._is_bounded:
+        if self._is_bounded:
+            self._look_once(start)
+        else:
             self._look(time.monotonic())
         newest = self._settled
         if newest is None or start["cursor"] == newest or self._exhausted == (start["cursor"], newest):
@@ -161,8 +166,8 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"cursor": end}
 
     def prepareForTriggerAvailableNow(self) -> None:
+        """The end is what is there at the first question for it, which the database may be away for."""
         self._is_bounded = True
-        self._settled = self._newest()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[RangePartition]:
         return [RangePartition(start["cursor"], end["cursor"])] if start != end else []
@@ -187,6 +192,15 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 # The last look is kept for its time.
                 self._seen.append((at, self._settled))
                 return
+
+    def _look_once(self, start: dict[str, Any]) -> None:
+        """What is there when a run begins that has an end. If there is news, it is settled after its time."""
+        if not self._seen:
+            self._seen.append((time.monotonic(), self._newest()))
+        at, newest = self._seen[0]
+        if newest is not None and newest not in (start["cursor"], self._settled):
+            time.sleep(max(0.0, at + self._settings.settle_s - time.monotonic()))
+            self._settled = newest
 
     def _newest(self) -> Cursor | None:
         with connect(self._settings.database) as database:

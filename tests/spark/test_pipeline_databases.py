@@ -1,0 +1,108 @@
+"""What sources and sinks need of databases, asked of real ones without Spark."""
+
+import sqlite3
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from pyspark.sql.streaming.datasource import ReadMaxRows
+from pyspark.sql.types import (
+    DataType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from levada.spark.pipeline.databases import CursorRange, Database
+from levada.spark.pipeline.sources.table import BEGINNING, TableSource, TableStreamReader, table_settings
+from tests.spark.databases import PostgresServer, wait_until
+
+EVERYTHING = CursorRange(None, None)
+
+
+@contextmanager
+def running(work: Any) -> Iterator[list[Any]]:
+    """What the work gives is in the list when the block is over; or the error it has raised."""
+    found: list[Any] = []
+
+    def run() -> None:
+        try:
+            found.append(work())
+        except Exception as error:
+            found.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    yield found
+    thread.join(60)
+    assert found
+
+
+def read(
+    address: str, table: str, cursor: str, *, schema: Mapping[str, DataType] | None = None, **options: str
+) -> list[dict[str, Any]]:
+    """All rows of a table, as its source gives them."""
+    reader = reader_of(address, table, cursor, schema=schema, **options)
+    end = reader.latestOffset(BEGINNING, ReadMaxRows(100))
+    return [
+        row for each in reader.partitions(BEGINNING, end) for batch in reader.read(each) for row in batch.to_pylist()
+    ]
+
+
+def reader_of(
+    address: str, table: str, cursor: str, *, schema: Mapping[str, DataType] | None = None, **options: str
+) -> TableStreamReader:
+    given = {"database": address, "table": table, "cursor": cursor, "pollMs": "1", **options}
+    asked = StructType([StructField(name, kind) for name, kind in (schema or {}).items()])
+    types = asked if schema else TableSource(given).schema()
+    return TableStreamReader(table_settings(given), types)
+
+
+def insert(database: Database, table: str, **values: Any) -> None:
+    columns = [column for column in database.columns(table) if column.name in values]
+    database.insert_many(table, columns, "", [tuple(values[column.name] for column in columns)])
+
+
+def test_a_row_whose_transaction_commits_later_is_in_a_run_that_ends(empty_postgres: PostgresServer) -> None:
+    empty_postgres.execute("CREATE TABLE t (n BIGINT)")
+    with psycopg.connect(empty_postgres.address) as late:
+        late.execute("INSERT INTO t VALUES (4)")
+        empty_postgres.execute("INSERT INTO t VALUES (5)")
+        reader = reader_of(empty_postgres.address, "t", "n", settleMs="1500")
+        reader.prepareForTriggerAvailableNow()
+
+        def all_rows() -> list[int]:
+            end = reader.latestOffset(BEGINNING, ReadMaxRows(10))
+            empty_postgres.execute("INSERT INTO t VALUES (6)")
+            assert reader.latestOffset(end, ReadMaxRows(10)) == end, "what comes later is for the next run"
+            return [
+                row["n"]
+                for each in reader.partitions(BEGINNING, end)
+                for b in reader.read(each)
+                for row in b.to_pylist()
+            ]
+
+        with running(all_rows) as found:
+            wait_until(lambda: reader._seen)
+            late.commit()
+    assert found == [[4, 5]]
+
+
+def test_a_run_that_ends_waits_for_a_database_that_is_away(tmp_path: Path) -> None:
+    (tmp_path / "made").mkdir()
+    with sqlite3.connect(tmp_path / "made" / "a.db", isolation_level=None) as connection:
+        connection.execute("CREATE TABLE t (n INTEGER)")
+        connection.execute("INSERT INTO t VALUES (5)")
+    connection.close()
+    reader = reader_of(f"sqlite:///{tmp_path}/there/a.db", "t", "n", schema={"n": LongType()})
+    reader.prepareForTriggerAvailableNow()
+    with running(lambda: reader.latestOffset(BEGINNING, ReadMaxRows(10))) as found:
+        (tmp_path / "made").rename(tmp_path / "there")
+    assert found == [{"cursor": 5}]
+
+
+SCHEMA = StructType([StructField("id", LongType()), StructField("name", StringType())])
