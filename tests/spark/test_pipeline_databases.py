@@ -17,7 +17,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from levada.spark.pipeline.databases import CursorRange, Database
+from levada.spark.pipeline.databases import CursorRange, Database, DatabaseAway, connect
 from levada.spark.pipeline.sources.table import BEGINNING, TableSource, TableStreamReader, table_settings
 from tests.spark.databases import PostgresServer, wait_until
 
@@ -103,6 +103,19 @@ def test_a_run_that_ends_waits_for_a_database_that_is_away(tmp_path: Path) -> No
     with running(lambda: reader.latestOffset(BEGINNING, ReadMaxRows(10))) as found:
         (tmp_path / "made").rename(tmp_path / "there")
     assert found == [{"cursor": 5}]
+
+
+def test_errors_that_pass_are_told_from_those_that_stay(empty_postgres: PostgresServer) -> None:
+    passing = ["08006", "25006", "25P03", "40001", "40P01", "53100", "53300", "55P03", "57014", "57P01", "58030"]
+    staying = ["22001", "42501", "42P01", "54000", "55000", "0A000", "XX000"]
+    found = {}
+    with connect(empty_postgres.address) as database:
+        for state in (*passing, *staying):
+            try:
+                database.execute(f"DO $$ BEGIN RAISE EXCEPTION 'as told' USING ERRCODE = '{state}'; END $$")
+            except Exception as error:
+                found[state] = isinstance(error, DatabaseAway)
+    assert found == {**dict.fromkeys(passing, True), **dict.fromkeys(staying, False)}
 
 
 SCHEMA = StructType([StructField("id", LongType()), StructField("name", StringType())])

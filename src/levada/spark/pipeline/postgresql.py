@@ -64,6 +64,14 @@ JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
 WHERE i.indrelid = to_regclass({PLACE}) AND i.indisunique AND i.indpred IS NULL AND i.indexprs IS NULL
 GROUP BY i.indexrelid
 """
+PASSING_CLASSES: Final = ("08", "53", "57")
+"""Connections, resources, and operators who intervene."""
+
+PASSING: Final = frozenset({
+    "25006",  # A server that is about to become a standby, or still is one.
+    "25P03", "25P04", "40001", "40003", "40P01", "55006", "55P03", "58030",
+})  # fmt: skip
+"""Time limits, deadlocks, locks and disks: the same transaction may work later. All else fails again."""
 
 
 class PostgresqlDatabase(Database):
@@ -146,8 +154,13 @@ def passing_errors() -> Iterator[None]:
     """A server that is away, shuts down, is full, or asks to try again: DatabaseAway."""
     try:
         yield
-    except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-        raise DatabaseAway(" ".join(str(error).split())) from error
+    except psycopg.Error as error:
+        text, state = " ".join(str(error).split()), error.sqlstate
+        # Without a state it comes from our side: no server has answered.
+        is_lost = state is None and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+        if is_lost or (state is not None and (state in PASSING or state.startswith(PASSING_CLASSES))):
+            raise DatabaseAway(text) from error
+        raise
 
 
 def _selected(column: TableColumn) -> str:
