@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import pytest
 from pyspark.sql.streaming.datasource import ReadMaxRows
 from pyspark.sql.types import (
     DataType,
@@ -18,6 +19,7 @@ from pyspark.sql.types import (
 )
 
 from levada.spark.pipeline.databases import CursorRange, Database, DatabaseAway, connect
+from levada.spark.pipeline.problems import PipelineError
 from levada.spark.pipeline.sources.table import BEGINNING, TableSource, TableStreamReader, table_settings
 from tests.spark.databases import PostgresServer, wait_until
 
@@ -116,6 +118,26 @@ def test_errors_that_pass_are_told_from_those_that_stay(empty_postgres: Postgres
             except Exception as error:
                 found[state] = isinstance(error, DatabaseAway)
     assert found == {**dict.fromkeys(passing, True), **dict.fromkeys(staying, False)}
+
+
+def test_the_options_of_an_address_are_kept(empty_postgres: PostgresServer) -> None:
+    empty_postgres.execute("CREATE SCHEMA other")
+    address = (
+        f"{empty_postgres.address}?options=-c%20search_path%3Dother%20-c%20timezone%3DAsia/Tokyo&connect_timeout=7"
+    )
+    with connect(address) as database:
+        assert database.execute("SHOW search_path") == [("other",)]
+        assert database.execute("SHOW timezone") == [("UTC",)]
+        assert database._connection.info.get_parameters()["connect_timeout"] == "7"  # type: ignore[attr-defined]
+    empty_postgres.execute("DROP SCHEMA other")
+
+
+def test_an_address_that_is_none_is_refused_without_its_password() -> None:
+    for address in ("postgresql://me:sec/ret@host:5/db", "postgresql://me:secret@host:5/db?nothing=known"):
+        with pytest.raises(PipelineError) as refused:
+            connect(address)
+        shown = address.replace("sec/ret", "***").replace("secret", "***")
+        assert str(refused.value).startswith(f"{shown!r} is no address: write postgresql://USER:PASSWORD@")
 
 
 SCHEMA = StructType([StructField("id", LongType()), StructField("name", StringType())])

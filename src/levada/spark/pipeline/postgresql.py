@@ -1,10 +1,13 @@
 """PostgreSQL through psycopg."""
 
+import os
+import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final, LiteralString, cast
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict
 from pyspark.sql.types import (
     BinaryType,
     BooleanType,
@@ -34,7 +37,9 @@ from levada.spark.pipeline.databases import (
     quoted,
     quoted_table,
     range_condition,
+    safe,
 )
+from levada.spark.pipeline.problems import PipelineError
 
 READ_TYPES: Final[dict[str, DataType]] = {
     "smallint": ShortType(), "integer": IntegerType(), "bigint": LongType(), "real": FloatType(),
@@ -80,10 +85,11 @@ class PostgresqlDatabase(Database):
     placeholder = PLACE
 
     def __init__(self, address: str) -> None:
+        settings = _settings(address)
         with passing_errors():
-            self._connection = psycopg.connect(
-                address, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S, options="-c timezone=UTC"
-            )
+            self._connection = psycopg.connect(**settings, autocommit=True)
+        # Not an option of the connection: those are the address's own.
+        self.execute("SET timezone = 'UTC'")
 
     def close(self) -> None:
         self._connection.close()
@@ -161,6 +167,21 @@ def passing_errors() -> Iterator[None]:
         if is_lost or (state is not None and (state in PASSING or state.startswith(PASSING_CLASSES))):
             raise DatabaseAway(text) from error
         raise
+
+
+def _settings(address: str) -> dict[str, Any]:
+    """What an address says, and how long to wait for an answer if it does not."""
+    given: dict[str, Any] | None = None
+    with suppress(psycopg.Error):
+        given = dict(conninfo_to_dict(address))
+    # A password with a slash in it is taken for a port up to there.
+    if given is None or re.fullmatch("[0-9,]*", str(given.get("port", ""))) is None:
+        # What psycopg says may have a part of the password in it.
+        how = "write postgresql://USER:PASSWORD@HOST:PORT/NAME, with %40 for @ and %2F for / in a password"
+        raise PipelineError(f"{safe(address)!r} is no address: {how}")
+    if "PGCONNECT_TIMEOUT" not in os.environ:
+        given.setdefault("connect_timeout", CONNECT_TIMEOUT_S)
+    return given
 
 
 def _selected(column: TableColumn) -> str:
