@@ -107,6 +107,18 @@ def test_a_run_that_ends_waits_for_a_database_that_is_away(tmp_path: Path) -> No
     assert found == [{"cursor": 5}]
 
 
+def test_what_an_insert_refuses_is_not_cut_to_fit(empty_postgres: PostgresServer) -> None:
+    empty_postgres.execute("CREATE TABLE t (v varchar(5), c char(3), b bit(2), d numeric(4,2))")
+    with connect(empty_postgres.address) as database:
+        insert(database, "t", v="abcde", c="ab", b="01", d="1.005")
+        for wrong in ({"v": "abcdef"}, {"c": "abcd"}, {"b": "011"}):
+            with pytest.raises(psycopg.DataError):
+                insert(database, "t", **wrong)
+    assert [(v, c, b, str(d)) for v, c, b, d in empty_postgres.execute("SELECT * FROM t")] == [
+        ("abcde", "ab ", "01", "1.01")
+    ]
+
+
 def test_errors_that_pass_are_told_from_those_that_stay(empty_postgres: PostgresServer) -> None:
     passing = ["08006", "25006", "25P03", "40001", "40P01", "53100", "53300", "55P03", "57014", "57P01", "58030"]
     staying = ["22001", "42501", "42P01", "54000", "55000", "0A000", "XX000"]

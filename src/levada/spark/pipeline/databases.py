@@ -33,7 +33,7 @@ class DatabaseAway(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """`type` is Spark's for what `select` gives; `declared` is the database's own word."""
+    """`type` is Spark's for what `select` gives; `declared` is the database's own word, without a length."""
 
     name: str
     type: DataType

@@ -59,9 +59,10 @@ PLACE: Final = "\0"
 """Of a parameter, until psycopg gets the statement: no name can have it in it, while `%` is a letter like others."""
 
 COLUMNS: Final = f"""
-SELECT a.attname, format_type(a.atttypid, NULL), format_type(a.atttypid, a.atttypmod)
+SELECT a.attname, format_type(a.atttypid, NULL), format_type(a.atttypid, -1)
 FROM pg_attribute a WHERE a.attrelid = to_regclass({PLACE}) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
 """
+"""The second is a type's name, the third one that has no length in a cast either: `character` would be one letter."""
 
 UNIQUE_KEYS: Final = f"""
 SELECT array_agg(a.attname::text) FROM pg_index i
