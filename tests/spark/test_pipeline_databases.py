@@ -119,6 +119,14 @@ def test_what_an_insert_refuses_is_not_cut_to_fit(empty_postgres: PostgresServer
     ]
 
 
+def test_only_unique_keys_count_that_a_conflict_can_name(empty_postgres: PostgresServer) -> None:
+    empty_postgres.execute(
+        "CREATE TABLE t (a INT, b INT, c INT, d INT, UNIQUE (a, b) INCLUDE (c), UNIQUE (c) DEFERRABLE, UNIQUE (d))"
+    )
+    with connect(empty_postgres.address) as database:
+        assert sorted(map(sorted, database.unique_keys("t"))) == [["a", "b"], ["d"]]
+
+
 def test_errors_that_pass_are_told_from_those_that_stay(empty_postgres: PostgresServer) -> None:
     passing = ["08006", "25006", "25P03", "40001", "40P01", "53100", "53300", "55P03", "57014", "57P01", "58030"]
     staying = ["22001", "42501", "42P01", "54000", "55000", "0A000", "XX000"]

@@ -66,10 +66,12 @@ FROM pg_attribute a WHERE a.attrelid = to_regclass({PLACE}) AND a.attnum > 0 AND
 
 UNIQUE_KEYS: Final = f"""
 SELECT array_agg(a.attname::text) FROM pg_index i
-JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
-WHERE i.indrelid = to_regclass({PLACE}) AND i.indisunique AND i.indpred IS NULL AND i.indexprs IS NULL
-GROUP BY i.indexrelid
+CROSS JOIN unnest(i.indkey::int2[]) WITH ORDINALITY AS k(attnum, place)
+JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
+WHERE i.indrelid = to_regclass({PLACE}) AND i.indisunique AND i.indisvalid AND i.indimmediate AND i.indpred IS NULL
+AND i.indexprs IS NULL AND k.place <= i.indnkeyatts GROUP BY i.indexrelid
 """
+"""Those that ON CONFLICT can name: without what INCLUDE adds, and none that is only looked at when others are done."""
 PASSING_CLASSES: Final = ("08", "53", "57")
 """Connections, resources, and operators who intervene."""
 
