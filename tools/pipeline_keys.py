@@ -89,7 +89,10 @@ MEANINGS: Mapping[str, str] = {
     "sources.files.watermark": WATERMARK,
     "sources.table": "A database's table: all its rows, then each again whenever its cursor has grown",
     "sources.table.database": "`postgresql://...` or `sqlite:///FILE`",
-    "sources.table.cursor": "The column that grows with every change: a number, or a time",
+    "sources.table.cursor": (
+        "The column that grows with every change: a number, or a time; rows without one, or with an infinite one, are "
+        "not seen"
+    ),
     "sources.table.schema": "Columns and their types; the table's own, if it is not given",
     "sources.table.max_rows": f"At most so many rows in a batch; {DEFAULT_MAX_ROWS:,} if it is not given",
     "sources.table.poll": f"How often to look for changes; {DEFAULT_POLL_S:g} second if it is not given",

@@ -160,4 +160,28 @@ def test_an_address_that_is_none_is_refused_without_its_password() -> None:
         assert str(refused.value).startswith(f"{shown!r} is no address: write postgresql://USER:PASSWORD@")
 
 
+def test_times_without_an_end_are_refused_or_read_as_text(empty_postgres: PostgresServer) -> None:
+    empty_postgres.execute("CREATE TABLE t (n INT, until TIMESTAMPTZ, day DATE)")
+    empty_postgres.execute(
+        "INSERT INTO t VALUES (1, 'infinity', '2026-01-01'), (2, '2026-01-01 00:00+00', '-infinity')"
+    )
+    with pytest.raises(
+        PipelineError, match=r"table 't': .*; give the source a schema in which until or day is a string"
+    ):
+        read(empty_postgres.address, "t", "n")
+    rows = read(empty_postgres.address, "t", "n", schema={"until": StringType(), "day": StringType()})
+    assert [tuple(row.values()) for row in rows] == [
+        ("infinity", "2026-01-01"),
+        ("2026-01-01 00:00:00+00", "-infinity"),
+    ]
+
+
+@pytest.mark.parametrize("kind", ["TIMESTAMPTZ", "DATE", "DOUBLE PRECISION"])
+def test_no_row_is_behind_an_infinite_cursor(empty_postgres: PostgresServer, kind: str) -> None:
+    first, last = ("1", "2") if kind == "DOUBLE PRECISION" else ("2026-01-01", "2026-01-02")
+    empty_postgres.execute(f"CREATE TABLE t (n INT, at {kind})")
+    empty_postgres.execute(f"INSERT INTO t VALUES (1, '{first}'), (2, 'infinity'), (3, NULL), (4, '{last}')")
+    assert [row["n"] for row in read(empty_postgres.address, "t", "at")] == [1, 4]
+
+
 SCHEMA = StructType([StructField("id", LongType()), StructField("name", StringType())])

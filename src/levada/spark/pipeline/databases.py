@@ -162,8 +162,11 @@ def quoted_table(name: str) -> str:
     return ".".join(quoted(part) for part in name.split("."))
 
 
-def range_condition(cursor: str, bounds: CursorRange, placeholder: str) -> tuple[str, list[Cursor]]:
-    """A WHERE clause, in the cursor's order, and its parameters."""
+def range_condition(
+    cursor: str, bounds: CursorRange, placeholder: str, more: str | None = None
+) -> tuple[str, list[Cursor]]:
+    """A WHERE clause, perhaps with one condition more, in the cursor's order, and its parameters."""
     limits = [(sign, limit) for sign, limit in ((">", bounds.start), ("<=", bounds.end)) if limit is not None]
     conditions = [f"{quoted(cursor)} IS NOT NULL", *(f"{quoted(cursor)} {sign} {placeholder}" for sign, _ in limits)]
+    conditions += [more] if more else []
     return f"WHERE {' AND '.join(conditions)} ORDER BY {quoted(cursor)}", [limit for _, limit in limits]

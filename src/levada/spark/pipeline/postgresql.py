@@ -81,6 +81,10 @@ PASSING: Final = frozenset({
 })  # fmt: skip
 """Time limits, deadlocks, locks and disks: the same transaction may work later. All else fails again."""
 
+TIMES: Final = ("date", "timestamp with time zone", "timestamp without time zone")
+TIME_TYPES: Final = (DateType, TimestampType, TimestampNTZType)
+NUMBERS: Final = ("real", "double precision", "numeric")
+
 
 class PostgresqlDatabase(Database):
     """A server. Its times are UTC, as everything in our Spark sessions is."""
@@ -129,17 +133,17 @@ class PostgresqlDatabase(Database):
     def select(
         self, table: str, columns: Sequence[TableColumn], cursor: str, bounds: CursorRange
     ) -> Iterator[list[Row]]:
-        condition, parameters = range_condition(cursor, bounds, self.placeholder)
+        condition, parameters = range_condition(cursor, bounds, self.placeholder, self._is_finite(table, cursor))
         names = ", ".join(_selected(column) for column in columns)
         statement = f"SELECT {names} FROM {quoted_table(table)} {condition}"
         with passing_errors(), self._connection.transaction(), self._connection.cursor("levada") as found:
             # A cursor of the server's: the client would fetch all rows at once.
             found.execute(_trusted(statement), [str(parameter) for parameter in parameters])
-            while rows := found.fetchmany(READ_ROWS):
+            while rows := _fetched(found, table, columns):
                 yield rows
 
     def last_cursor(self, table: str, cursor: str, bounds: CursorRange, most: int | None) -> Cursor | None:
-        condition, parameters = range_condition(cursor, bounds, self.placeholder)
+        condition, parameters = range_condition(cursor, bounds, self.placeholder, self._is_finite(table, cursor))
         limit = f"LIMIT {most}" if most is not None else ""
         wanted = f"SELECT {quoted(cursor)} AS c FROM {quoted_table(table)} {condition} {limit}"
         # As text, which becomes the column's own type again where it is compared with the column.
@@ -157,6 +161,13 @@ class PostgresqlDatabase(Database):
         found = self.execute(statement, [query])
         return found[0][0] if found else None
 
+    def _is_finite(self, table: str, cursor: str) -> str | None:
+        """A condition for a cursor that others can follow: nothing is behind infinity."""
+        plain = {name: kind for name, kind, _ in self.execute(COLUMNS, [quoted_table(table)])}.get(cursor)
+        if plain in TIMES:
+            return f"isfinite({quoted(cursor)})"
+        return f"{quoted(cursor)}::text NOT IN ('Infinity', 'NaN')" if plain in NUMBERS else None
+
 
 @contextmanager
 def passing_errors() -> Iterator[None]:
@@ -170,6 +181,19 @@ def passing_errors() -> Iterator[None]:
         if is_lost or (state is not None and (state in PASSING or state.startswith(PASSING_CLASSES))):
             raise DatabaseAway(text) from error
         raise
+
+
+def _fetched(found: psycopg.ServerCursor[Row], table: str, columns: Sequence[TableColumn]) -> list[Row]:
+    try:
+        return found.fetchmany(READ_ROWS)
+    except psycopg.DataError as error:
+        if error.sqlstate is not None:
+            raise
+        times = [column.name for column in columns if isinstance(column.type, TIME_TYPES)]
+        raise PipelineError(
+            f"table {table!r}: {' '.join(str(error).split())}: Spark has no such time; "
+            f"give the source a schema in which {' or '.join(times)} is a string"
+        ) from error
 
 
 def _settings(address: str) -> dict[str, Any]:

@@ -51,8 +51,8 @@ def read_table(
     """All rows of a table, then each row again whenever its `cursor` column has grown.
 
     The cursor is an increasing number or a time of the last change. A row that is deleted is not seen: mark it as
-    deleted instead, or read a table of changes. Rows without a cursor are not seen either. If transactions can commit
-    in another order than their cursors have, `settle_s` must be longer than they last.
+    deleted instead, or read a table of changes. Rows without a cursor, or with an infinite one, are not seen either. If
+    transactions can commit in another order than their cursors have, `settle_s` must be longer than they last.
     """
     spark.dataSource.register(TableSource)
     reader = spark.readStream.format(FORMAT).options(database=database, table=table, cursor=cursor)
