@@ -12,10 +12,13 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadMaxRows
 from pyspark.sql.types import (
     DataType,
+    DecimalType,
+    DoubleType,
     LongType,
     StringType,
     StructField,
     StructType,
+    TimestampType,
 )
 
 from levada.spark.pipeline.databases import CursorRange, Database, DatabaseAway, connect
@@ -67,6 +70,39 @@ def reader_of(
 def insert(database: Database, table: str, **values: Any) -> None:
     columns = [column for column in database.columns(table) if column.name in values]
     database.insert_many(table, columns, "", [tuple(values[column.name] for column in columns)])
+
+
+def test_values_of_any_kind_in_columns_of_sqlite_are_read(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "a.db", isolation_level=None) as connection:
+        connection.execute("CREATE TABLE t (n INTEGER, at DATETIME, any_value, flag BOOLEAN, price DECIMAL(10,2))")
+        connection.execute(
+            "INSERT INTO t VALUES (1, '2026-01-01 10:00:00', 'x', 'false', 1.5), (2, 1767225600, 2.5, 1, 2)"
+        )
+    connection.close()
+    address = f"sqlite:///{tmp_path}/a.db"
+    assert read(address, "t", "n") == [
+        {"n": 1, "at": "2026-01-01 10:00:00", "any_value": "x", "flag": False, "price": 1.5},
+        {"n": 2, "at": "1767225600", "any_value": "2.5", "flag": True, "price": 2.0},
+    ]
+    asked = read(address, "t", "n", schema={"n": LongType(), "price": DecimalType(10, 2)})
+    assert [str(row["price"]) for row in asked] == ["1.50", "2.00"]
+    with pytest.raises(
+        PipelineError, match=r"column 'at' has 1767225600, which is no timestamp: give the source a schema"
+    ):
+        read(address, "t", "n", schema={"at": TimestampType()})
+    with pytest.raises(PipelineError, match=r"column 'any_value' has 'x', which is no bigint"):
+        read(address, "t", "n", schema={"any_value": LongType()})
+    with pytest.raises(PipelineError, match=r"table 't': column 'at' has a value \(.*\), which is no double"):
+        read(address, "t", "n", schema={"at": DoubleType()})
+
+
+def test_times_of_sqlite_are_those_of_a_schema(tmp_path: Path) -> None:
+    with sqlite3.connect(tmp_path / "a.db", isolation_level=None) as connection:
+        connection.execute("CREATE TABLE t (at DATETIME)")
+        connection.execute("INSERT INTO t VALUES ('2026-01-01 10:00:00'), ('2026-01-01T12:00:00.5+01:00')")
+    connection.close()
+    rows = read(f"sqlite:///{tmp_path}/a.db", "t", "at", schema={"at": TimestampType()})
+    assert [str(row["at"]) for row in rows] == ["2026-01-01 10:00:00+00:00", "2026-01-01 11:00:00.500000+00:00"]
 
 
 def test_a_row_whose_transaction_commits_later_is_in_a_run_that_ends(empty_postgres: PostgresServer) -> None:

@@ -162,6 +162,12 @@ def quoted_table(name: str) -> str:
     return ".".join(quoted(part) for part in name.split("."))
 
 
+def not_of_type(column: TableColumn, what: str) -> str:
+    """What to say of a value that a column's type does not have."""
+    kind = column.type.simpleString()
+    return f"column {column.name!r} has {what}, which is no {kind}: give the source a schema in which it is a string"
+
+
 def range_condition(
     cursor: str, bounds: CursorRange, placeholder: str, more: str | None = None
 ) -> tuple[str, list[Cursor]]:

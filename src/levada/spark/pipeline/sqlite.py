@@ -1,9 +1,9 @@
 """SQLite through Python's own driver."""
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
@@ -34,10 +34,12 @@ from levada.spark.pipeline.databases import (
     DatabaseAway,
     Row,
     TableColumn,
+    not_of_type,
     quoted,
     quoted_table,
     range_condition,
 )
+from levada.spark.pipeline.problems import PipelineError
 
 PASSING: Final = frozenset(
     {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL}
@@ -110,18 +112,15 @@ class SqliteDatabase(Database):
         self, table: str, columns: Sequence[TableColumn], cursor: str, bounds: CursorRange
     ) -> Iterator[list[Row]]:
         condition, parameters = range_condition(cursor, bounds, self.placeholder)
-        names = ", ".join(quoted(column.name) for column in columns)
-        booleans = [isinstance(column.type, BooleanType) for column in columns]
+        # Any column can have any value: what is read as text becomes text, whatever it is.
+        names = ", ".join(
+            f"CAST({quoted(column.name)} AS TEXT)" if isinstance(column.type, StringType) else quoted(column.name)
+            for column in columns
+        )
         with passing_errors():
             found = self._connection.execute(f"SELECT {names} FROM {quoted_table(table)} {condition}", parameters)
             while rows := found.fetchmany(READ_ROWS):
-                yield [
-                    tuple(
-                        bool(value) if is_boolean and value is not None else value
-                        for value, is_boolean in zip(row, booleans)
-                    )
-                    for row in rows
-                ]
+                yield [tuple(map(_read, row, columns)) for row in rows]
 
     def last_cursor(self, table: str, cursor: str, bounds: CursorRange, most: int | None) -> Cursor | None:
         condition, parameters = range_condition(cursor, bounds, self.placeholder)
@@ -159,6 +158,55 @@ def _stored(value: Any) -> Any:
     if isinstance(value, datetime):
         return value.isoformat(" ", "microseconds")
     return str(value) if isinstance(value, date | Decimal) else value
+
+
+def _read(value: Any, column: TableColumn) -> Any:
+    reader = READERS.get(type(column.type))
+    if reader is None or value is None:
+        return value
+    try:
+        return reader(value)
+    except (ValueError, ArithmeticError) as error:
+        raise PipelineError(not_of_type(column, repr(value))) from error
+
+
+def _flag(value: Any) -> bool:
+    if isinstance(value, str):
+        return FLAGS[value.lower()] if value.lower() in FLAGS else _flag(float(value))
+    return bool(value)
+
+
+def _whole(value: Any) -> int:
+    number = int(value)
+    if isinstance(value, float) and number != value:
+        raise ValueError(f"{value!r} is not a whole number")
+    return number
+
+
+def _time(value: Any) -> Any:
+    """Text, as SQLite's own functions write it; all times are UTC that do not say otherwise."""
+    at = _plain_time(value)
+    return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+
+
+def _plain_time(value: Any) -> datetime:
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} may be seconds, milliseconds or days")
+    return datetime.fromisoformat(value)
+
+
+def _day(value: Any) -> date:
+    return _plain_time(value).date()
+
+
+FLAGS: Final = {"true": True, "false": False}
+
+READERS: Final[dict[type[DataType], Callable[[Any], Any]]] = {
+    BooleanType: _flag, ByteType: _whole, ShortType: _whole, IntegerType: _whole, LongType: _whole,
+    DecimalType: lambda value: Decimal(str(value)), TimestampType: _time, TimestampNTZType: _plain_time,
+    DateType: _day,
+}  # fmt: skip
+"""How values that are there become those of a column's type: SQLite lets any value into any column."""
 
 
 def _spark_type(declared: str) -> DataType:

@@ -23,11 +23,13 @@ from levada.spark.pipeline.databases import (
     CursorRange,
     Database,
     DatabaseAway,
+    Row,
     TableColumn,
     connect,
     connect_when_back,
+    not_of_type,
 )
-from levada.spark.pipeline.problems import PipelineError, unknown
+from levada.spark.pipeline.problems import PipelineError, one_line, unknown
 
 FORMAT: Final = "levada_table"
 OPTIONS: Final = ("database", "table", "cursor", "maxRowsPerTrigger", "pollMs", "settleMs")
@@ -179,8 +181,17 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             columns = self._columns(database)
             bounds = CursorRange(partition.start, partition.end)
             for rows in database.select(self._settings.table, columns, self._settings.cursor, bounds):
-                arrays = [pa.array(values, field.type) for values, field in zip(zip(*rows), schema)]
-                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+                yield pa.RecordBatch.from_arrays(self._arrays(rows, columns, schema), schema=schema)
+
+    def _arrays(self, rows: list[Row], columns: list[TableColumn], schema: pa.Schema) -> list[pa.Array]:
+        arrays = []
+        for values, column, field in zip(zip(*rows), columns, schema):
+            try:
+                arrays.append(pa.array(values, field.type))
+            except (pa.ArrowException, ArithmeticError) as error:
+                text = not_of_type(column, f"a value ({one_line(str(error), 100)})")
+                raise PipelineError(f"table {self._settings.table!r}: {text}") from error
+        return arrays
 
     def _look(self, now: float) -> None:
         """What was there `settle_s` ago is settled: a transaction with a smaller cursor has committed by now."""
