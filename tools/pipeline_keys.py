@@ -150,7 +150,9 @@ MEANINGS: Mapping[str, str] = {
     "sinks.database.from": SINK_FROM,
     "sinks.database.table": "The table",
     "sinks.database.key": "The columns that tell rows apart: a row replaces the one with the same",
-    "sinks.database.order": "The column that says which of several changes of a key is the last",
+    "sinks.database.order": (
+        "The column that says which of several changes of a key is the last: numbers by their value, text by its bytes"
+    ),
     "sinks.database.delete_when": "A condition in SQL: rows for which it is true delete",
     "sinks.database.create": "Whether the table is made if it is not there; `false` if it is not given",
     "sinks.database.retry_for": (

@@ -196,6 +196,16 @@ def test_an_address_that_is_none_is_refused_without_its_password() -> None:
         assert str(refused.value).startswith(f"{shown!r} is no address: write postgresql://USER:PASSWORD@")
 
 
+def test_two_who_make_a_table_at_once_both_have_it(empty_postgres: PostgresServer) -> None:
+    with psycopg.connect(empty_postgres.address) as first, connect(empty_postgres.address) as second:
+        first.execute("CREATE TABLE t (n INT)")
+        with running(lambda: second.create_table("t", "n INT")) as found:
+            wait_until(lambda: empty_postgres.execute("SELECT 1 FROM pg_locks WHERE NOT granted"))
+            first.commit()
+        assert found == [None]
+        assert [column.name for column in second.columns("t")] == ["n"]
+
+
 def test_times_without_an_end_are_refused_or_read_as_text(empty_postgres: PostgresServer) -> None:
     empty_postgres.execute("CREATE TABLE t (n INT, until TIMESTAMPTZ, day DATE)")
     empty_postgres.execute(

@@ -3,17 +3,20 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from levada.spark.pipeline.problems import PipelineError
 from levada.spark.pipeline.sinks import Control, DatabaseSink, DeltaSink, MicroBatch, ParquetSink, Stopped
+from levada.spark.pipeline.sinks.database import BOOKS, BOOKS_DEFINITION
 from levada.spark.pipeline.sinks.parquet import STAGING
-from tests.spark.databases import TestDatabase, wait_until
+from tests.spark.databases import PostgresServer, SqliteFile, TestDatabase, wait_until
 
 OLDER = "batch {} of this query is written, and Spark is at batch {} again: the checkpoint is older than the output"
 SCHEMA = "id long, name string, version long, op string"
@@ -156,6 +159,87 @@ def test_what_does_not_fit_the_table_is_found_before_anything_runs(
     missing = DatabaseSink(database.address, "user", ("idd",), order="version").problems(schema, None)
     assert missing[0] == "unknown column 'idd'; did you mean id?"
     assert missing[1].startswith("there is no table 'user'; set create: true, or make it: CREATE TABLE")
+
+
+def test_numbers_that_order_changes_are_compared_as_numbers(
+    database: TestDatabase, rows: Callable[..., DataFrame]
+) -> None:
+    """Also where a column of text keeps them, as SQLite keeps decimals."""
+    database.execute("CREATE TABLE kept (id BIGINT PRIMARY KEY, n TEXT, name TEXT)")
+    decimals = DatabaseSink(database.address, "made", ("id",), order="n", delete_when="name IS NULL", create=True)
+    integers = DatabaseSink(database.address, "kept", ("id",), order="n", delete_when="name IS NULL")
+    for sink, kind in ((decimals, "decimal(9,2)"), (integers, "int")):
+        for number, (version, name) in enumerate([(9, "a"), (10, "b"), (9, None)]):
+            value = Decimal(version) if "decimal" in kind else version
+            changes = rows((1, value, name), schema=f"id long, n {kind}, name string")
+            sink.write(changes, MicroBatch(kind, number), Control())
+        assert database.execute(f"SELECT name FROM {sink.table}") == [("b",)], kind
+
+
+def test_text_that_orders_changes_is_compared_by_its_bytes(
+    database: TestDatabase, rows: Callable[..., DataFrame]
+) -> None:
+    """As Spark does within a batch, whatever the column's collation says."""
+    collation = "NOCASE" if isinstance(database, SqliteFile) else '"und-x-icu"'
+    database.execute(f"CREATE TABLE t (id BIGINT PRIMARY KEY, version TEXT COLLATE {collation}, name TEXT)")
+    sink = DatabaseSink(database.address, "t", ("id",), order="version", delete_when="name IS NULL")
+    for number, (version, name) in enumerate([("B", "first"), ("a", "last"), ("B", "old"), ("Z", None)]):
+        changes = rows((1, version, name), schema="id long, version string, name string")
+        sink.write(changes, MicroBatch("q", number), Control())
+    assert database.execute("SELECT name FROM t") == [("last",)]
+
+
+def test_a_row_can_have_a_unique_value_that_another_gives_up_in_the_same_batch(
+    database: TestDatabase, rows: Callable[..., DataFrame]
+) -> None:
+    database.execute("CREATE TABLE t (id VARCHAR(9) PRIMARY KEY, mail VARCHAR(9))")
+    database.execute("CREATE UNIQUE INDEX mails ON t (lower(mail))")
+    sink = DatabaseSink(database.address, "t", ("id",), delete_when="mail = 'gone'")
+    schema = "id int, mail string"
+    sink.write(rows((1, "a"), (2, "b"), (3, "c"), schema=schema), MicroBatch("q", 0), Control())
+    # The first needs what the second has, which needs what the third has, which goes.
+    sink.write(rows((1, "b"), (2, "c"), (3, "gone"), (4, "a"), schema=schema), MicroBatch("q", 1), Control())
+    assert database.execute("SELECT id, mail FROM t ORDER BY id") == [("1", "b"), ("2", "c"), ("4", "a")]
+    with pytest.raises(PipelineError, match=r"(?i)table 't': .*unique"):
+        sink.write(rows((5, "a"), (6, "new"), schema=schema), MicroBatch("q", 2), Control())
+    assert database.execute("SELECT count(*) FROM t") == [(3,)]
+
+
+def test_a_role_that_may_write_needs_no_more_rights(
+    empty_postgres: PostgresServer, rows: Callable[..., DataFrame]
+) -> None:
+    server = empty_postgres
+    server.execute("CREATE TABLE t (id BIGINT PRIMARY KEY, name TEXT)")
+    server.execute(f"CREATE TABLE {BOOKS} ({BOOKS_DEFINITION})")
+    server.execute("CREATE ROLE writer LOGIN")
+    server.execute("GRANT USAGE ON SCHEMA public TO writer")
+    server.execute(f"GRANT SELECT, INSERT, UPDATE ON {BOOKS} TO writer")
+    server.execute("GRANT SELECT, INSERT, UPDATE (name) ON t TO writer")
+    changes = rows((1, "a"), schema="id long, name string")
+    sink = DatabaseSink(server.address.replace("tester@", "writer@"), "t", ("id",), create=True)
+    try:
+        assert sink.problems(changes.schema, None) == []
+        sink.write(changes, MicroBatch("q", 0), Control())
+    finally:
+        server.execute("DROP OWNED BY writer")
+        server.execute("DROP ROLE writer")
+    assert server.execute("SELECT * FROM t") == [(1, "a")]
+
+
+def test_no_transaction_waits_for_spark(empty_postgres: PostgresServer, spark: SparkSession) -> None:
+    """A server with a limit for idle transactions would end it."""
+    address = empty_postgres.address
+
+    def looked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            with psycopg.connect(address) as connection:
+                asked = "SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'"
+                found = connection.execute(asked).fetchone()
+            yield batch.append_column("open", pa.array([found[0] if found else -1] * batch.num_rows, pa.int64()))
+
+    changes = spark.range(2).repartition(2).mapInArrow(looked, "id long, open long")
+    DatabaseSink(address, "t", ("id",), create=True).write(changes, MicroBatch("q", 0), Control())
+    assert empty_postgres.execute("SELECT id, open FROM t ORDER BY id") == [(0, 0), (1, 0)]
 
 
 def test_a_batch_is_once_in_a_delta_table(rows: Callable[..., DataFrame], tmp_path: Path) -> None:

@@ -31,6 +31,10 @@ class DatabaseAway(Exception):
     """It cannot be reached, or is too busy: the same may work later."""
 
 
+class NotUnique(PipelineError):
+    """Another row has a value that only one may have."""
+
+
 @dataclass(frozen=True, slots=True)
 class TableColumn:
     """`type` is Spark's for what `select` gives; `declared` is the database's own word, without a length."""
@@ -46,6 +50,14 @@ class CursorRange:
 
     start: Cursor | None
     end: Cursor | None
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """The column that says which of two changes of a row is the later one; `type` is that of the rows, in Spark."""
+
+    column: TableColumn
+    type: DataType
 
 
 class Database(ABC):
@@ -69,10 +81,20 @@ class Database(ABC):
         """Rows of a query, nothing for other statements."""
 
     @abstractmethod
-    def execute_many(self, statement: str, rows: list[Row]) -> None: ...
+    def create_table(self, table: str, definition: str) -> None:
+        """Unless it is there, which needs no right to create any."""
 
     @abstractmethod
-    def insert_many(self, table: str, columns: Sequence[TableColumn], on_conflict: str, rows: list[Row]) -> None: ...
+    def insert_many(self, table: str, columns: Sequence[TableColumn], on_conflict: str, rows: list[Row]) -> None:
+        """NotUnique if a row has what another one has, in columns that `on_conflict` does not name."""
+
+    @abstractmethod
+    def delete_many(self, table: str, key: Sequence[TableColumn], guard: Guard | None, rows: list[Row]) -> None:
+        """By the key, and if there is a guard by its value behind that: a row that is younger stays."""
+
+    @abstractmethod
+    def at_least(self, guard: Guard, new: str, kept: str) -> str:
+        """The condition that one value of the guard is not before another, as Spark has them in order."""
 
     @abstractmethod
     def columns(self, table: str) -> list[TableColumn]:

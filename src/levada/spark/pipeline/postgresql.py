@@ -19,6 +19,7 @@ from pyspark.sql.types import (
     FloatType,
     IntegerType,
     LongType,
+    NumericType,
     ShortType,
     StringType,
     TimestampNTZType,
@@ -32,6 +33,8 @@ from levada.spark.pipeline.databases import (
     CursorRange,
     Database,
     DatabaseAway,
+    Guard,
+    NotUnique,
     Row,
     TableColumn,
     quoted,
@@ -72,6 +75,7 @@ WHERE i.indrelid = to_regclass({PLACE}) AND i.indisunique AND i.indisvalid AND i
 AND i.indexprs IS NULL AND k.place <= i.indnkeyatts GROUP BY i.indexrelid
 """
 """Those that ON CONFLICT can name: without what INCLUDE adds, and none that is only looked at when others are done."""
+
 PASSING_CLASSES: Final = ("08", "53", "57")
 """Connections, resources, and operators who intervene."""
 
@@ -80,6 +84,10 @@ PASSING: Final = frozenset({
     "25P03", "25P04", "40001", "40003", "40P01", "55006", "55P03", "58030",
 })  # fmt: skip
 """Time limits, deadlocks, locks and disks: the same transaction may work later. All else fails again."""
+
+UNIQUE: Final = frozenset({"23505", "23P01"})
+ALREADY_THERE: Final = frozenset({"23505", "42P07", "42710"})
+"""What the second of two gets who make the same table at the same time."""
 
 TIMES: Final = ("date", "timestamp with time zone", "timestamp without time zone")
 TIME_TYPES: Final = (DateType, TimestampType, TimestampNTZType)
@@ -112,16 +120,47 @@ class PostgresqlDatabase(Database):
             cursor.execute(_trusted(statement), parameters)
             return cursor.fetchall() if cursor.description is not None else []
 
-    def execute_many(self, statement: str, rows: list[Row]) -> None:
-        with passing_errors(), self._connection.cursor() as cursor:
-            cursor.executemany(_trusted(statement), rows)
+    def create_table(self, table: str, definition: str) -> None:
+        # IF NOT EXISTS asks for the right to create before it looks, and does not see what is made meanwhile.
+        if self.columns(table):
+            return
+        try:
+            self.execute(f"CREATE TABLE IF NOT EXISTS {quoted_table(table)} ({definition})")
+        except (psycopg.Error, NotUnique) as error:
+            cause = error.__cause__ if isinstance(error, NotUnique) else error
+            if getattr(cause, "sqlstate", None) not in ALREADY_THERE:
+                raise
 
     def insert_many(self, table: str, columns: Sequence[TableColumn], on_conflict: str, rows: list[Row]) -> None:
         """A column at a time, as arrays: one statement for all rows."""
         names = ", ".join(quoted(column.name) for column in columns)
-        arrays = ", ".join(f"{PLACE}::{column.declared}[]" for column in columns)
-        statement = f"INSERT INTO {quoted_table(table)} ({names}) SELECT * FROM unnest({arrays}) {on_conflict}"
-        self.execute(statement, [list(values) for values in zip(*rows)])
+        statement = (
+            f"INSERT INTO {quoted_table(table)} ({names}) SELECT * FROM unnest({_arrays(columns)}) {on_conflict}"
+        )
+        self._execute_arrays(statement, columns, rows)
+
+    def delete_many(self, table: str, key: Sequence[TableColumn], guard: Guard | None, rows: list[Row]) -> None:
+        target = quoted_table(table)
+        columns = [*key, *([guard.column] if guard else [])]
+        gone = [f"gone.c{number}" for number in range(len(columns))]
+        conditions = [f"{target}.{quoted(column.name)} = {name}" for column, name in zip(key, gone)]
+        if guard is not None:
+            kept = f"{target}.{quoted(guard.column.name)}"
+            conditions.append(f"({kept} IS NULL OR {self.at_least(guard, gone[-1], kept)})")
+        aliases = ", ".join(f"c{number}" for number in range(len(columns)))
+        statement = (
+            f"DELETE FROM {target} USING unnest({_arrays(columns)}) AS gone({aliases}) WHERE {' AND '.join(conditions)}"
+        )
+        self._execute_arrays(statement, columns, rows)
+
+    def at_least(self, guard: Guard, new: str, kept: str) -> str:
+        is_kept_as_text = isinstance(guard.column.type, StringType)
+        if isinstance(guard.type, NumericType) and is_kept_as_text:
+            return f"({new})::numeric >= ({kept})::numeric"
+        if isinstance(guard.type, StringType) or is_kept_as_text:
+            # By its bytes, as Spark does, whatever the column's collation is.
+            return f'({new})::text COLLATE "C" >= ({kept})::text COLLATE "C"'
+        return f"{new} >= {kept}"
 
     def columns(self, table: str) -> list[TableColumn]:
         found = self.execute(COLUMNS, [quoted_table(table)])
@@ -161,6 +200,10 @@ class PostgresqlDatabase(Database):
         found = self.execute(statement, [query])
         return found[0][0] if found else None
 
+    def _execute_arrays(self, statement: str, columns: Sequence[TableColumn], rows: list[Row]) -> None:
+        arrays = [list(values) for values in zip(*rows)]
+        self.execute(statement, arrays)
+
     def _is_finite(self, table: str, cursor: str) -> str | None:
         """A condition for a cursor that others can follow: nothing is behind infinity."""
         plain = {name: kind for name, kind, _ in self.execute(COLUMNS, [quoted_table(table)])}.get(cursor)
@@ -176,6 +219,8 @@ def passing_errors() -> Iterator[None]:
         yield
     except psycopg.Error as error:
         text, state = " ".join(str(error).split()), error.sqlstate
+        if state in UNIQUE:
+            raise NotUnique(text) from error
         # Without a state it comes from our side: no server has answered.
         is_lost = state is None and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
         if is_lost or (state is not None and (state in PASSING or state.startswith(PASSING_CLASSES))):
@@ -209,6 +254,11 @@ def _settings(address: str) -> dict[str, Any]:
     if "PGCONNECT_TIMEOUT" not in os.environ:
         given.setdefault("connect_timeout", CONNECT_TIMEOUT_S)
     return given
+
+
+def _arrays(columns: Sequence[TableColumn]) -> str:
+    """Without lengths: an explicit cast would cut values to them, where an INSERT refuses."""
+    return ", ".join(f"{PLACE}::{column.declared}[]" for column in columns)
 
 
 def _selected(column: TableColumn) -> str:
