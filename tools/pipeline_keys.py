@@ -154,7 +154,10 @@ MEANINGS: Mapping[str, str] = {
         "The column that says which of several changes of a key is the last: numbers by their value, text by its bytes"
     ),
     "sinks.database.delete_when": "A condition in SQL: rows for which it is true delete",
-    "sinks.database.create": "Whether the table is made if it is not there; `false` if it is not given",
+    "sinks.database.create": (
+        "Whether the table is made if it is not there, with all columns but those whose names begin with `_`; `false` "
+        "if it is not given"
+    ),
     "sinks.database.retry_for": (
         f"How long to wait for a database that is away; {DEFAULT_RETRY_S / 60:g} minutes if it is not given"
     ),

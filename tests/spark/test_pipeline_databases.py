@@ -23,8 +23,9 @@ from pyspark.sql.types import (
 
 from levada.spark.pipeline.databases import CursorRange, Database, DatabaseAway, connect
 from levada.spark.pipeline.problems import PipelineError
+from levada.spark.pipeline.sinks import DatabaseSink
 from levada.spark.pipeline.sources.table import BEGINNING, TableSource, TableStreamReader, table_settings
-from tests.spark.databases import PostgresServer, wait_until
+from tests.spark.databases import PostgresServer, TestDatabase, wait_until
 
 EVERYTHING = CursorRange(None, None)
 
@@ -231,3 +232,18 @@ def test_no_row_is_behind_an_infinite_cursor(empty_postgres: PostgresServer, kin
 
 
 SCHEMA = StructType([StructField("id", LongType()), StructField("name", StringType())])
+
+
+def test_columns_that_delete_when_names_are_made_with_the_table(database: TestDatabase) -> None:
+    sink = DatabaseSink(database.address, "t", ("id",), delete_when="id < 0 OR op = 'name'", create=True)
+    with connect(database.address) as opened:
+        made = sink._table_definition(opened, StructType([*SCHEMA.fields, StructField("op", StringType())]))
+        opened.create_table("t", made)
+        assert [column.name for column in opened.columns("t")] == ["id", "name", "op"]
+
+
+def test_a_word_in_a_text_of_delete_when_is_no_column(database: TestDatabase) -> None:
+    database.execute("CREATE TABLE t (id BIGINT PRIMARY KEY)")
+    given = StructType([*SCHEMA.fields, StructField("op", StringType())])
+    sink = DatabaseSink(database.address, "t", ("id",), delete_when="OP = 'name'")
+    assert sink.problems(given, None) == ["table 't': unknown column 'name'"]

@@ -27,6 +27,8 @@ BOOKS: Final = "levada_batches"
 """A table in the same database: the last batch of each query that is written."""
 
 BOOKS_DEFINITION: Final = "query VARCHAR(200) PRIMARY KEY, batch BIGINT NOT NULL"
+TEXTS: Final = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
+"""In Spark's SQL: what is in them are no columns."""
 
 DELETED: Final = "_deleted"
 COUNT: Final = "_count"
@@ -139,16 +141,18 @@ class DatabaseSink(BatchSink):
 
     def _is_only_used(self, name: str) -> bool:
         """Columns that say what to do with a row need not be in the table."""
-        return name == self.order or name in re.findall(r"\w+", self.delete_when or "")
+        words = re.findall(r"\w+", TEXTS.sub("", self.delete_when or "").lower())
+        return name == self.order or name.lower() in words
 
     def _named(self) -> list[str]:
         return [*self.key, *([self.order] if self.order else [])]
 
     def _table_definition(self, database: Database, schema: StructType) -> str:
+        """With every column: which ones only say what to do with a row, the rows do not tell."""
         kept = [
             f"{quoted(field.name)} {database.column_type(field.dataType)}"
             for field in schema.fields
-            if not field.name.startswith("_") and (field.name == self.order or not self._is_only_used(field.name))
+            if not field.name.startswith("_")
         ]
         return f"{', '.join(kept)}, PRIMARY KEY ({', '.join(quoted(name) for name in self.key)})"
 
