@@ -161,7 +161,7 @@ MEANINGS: Mapping[str, str] = {
     "sinks.database.retry_for": (
         f"How long to wait for a database that is away; {DEFAULT_RETRY_S / 60:g} minutes if it is not given"
     ),
-    "sinks.database.mode": MODE,
+    "sinks.database.mode": f"{MODE}; `complete` replaces all rows of the table by each batch",
     "sinks.console": "`true`: rows are printed, each batch as a table",
     "sinks.console.from": SINK_FROM,
     "sinks.console.rows": f"At most so many of a batch; {DEFAULT_ROWS} if it is not given",

@@ -205,6 +205,16 @@ def test_a_row_can_have_a_unique_value_that_another_gives_up_in_the_same_batch(
     assert database.execute("SELECT count(*) FROM t") == [(3,)]
 
 
+def test_a_complete_result_replaces_the_rows_of_a_table(database: TestDatabase, rows: Callable[..., DataFrame]) -> None:
+    sink = DatabaseSink(database.address, "t", ("id",), create=True, is_complete=True)
+    schema = "id int, name string"
+    sink.write(rows((1, "a"), (2, "b"), schema=schema), MicroBatch("q", 0), Control())
+    sink.write(rows((2, "c"), schema=schema), MicroBatch("q", 1), Control())
+    assert database.execute("SELECT * FROM t") == [(2, "c")]
+    sink.write(rows(schema=schema), MicroBatch("q", 2), Control())
+    assert database.execute("SELECT * FROM t") == []
+
+
 def test_a_role_that_may_write_needs_no_more_rights(
     empty_postgres: PostgresServer, rows: Callable[..., DataFrame]
 ) -> None:

@@ -56,6 +56,9 @@ class TableWriter:
         self._on_conflict = table.on_conflict(database)
         self._refusal: NotUnique | None = None
 
+    def clear(self) -> None:
+        self._database.execute(f"DELETE FROM {quoted_table(self._table.name)}")
+
     def delete(self, chunks: Iterable[pa.RecordBatch]) -> None:
         table = self._table
         columns = [*table.key, *([table.guard.column] if table.guard else [])]

@@ -39,7 +39,7 @@ NEVER: Final = -1
 @dataclass(frozen=True, slots=True)
 class DatabaseSink(BatchSink):
     """`order` says which change of a key is the last, `delete_when` (SQL) which ones delete; `retry_for_s` how long to
-    wait for a database that is away."""
+    wait for a database that is away; `is_complete` that each batch is the whole table."""
 
     address: str
     table: str
@@ -48,6 +48,7 @@ class DatabaseSink(BatchSink):
     delete_when: str | None = None
     create: bool = False
     retry_for_s: float = DEFAULT_RETRY_S
+    is_complete: bool = False
 
     modes: ClassVar[Sequence[str]] = ("append", "update")
 
@@ -98,7 +99,9 @@ class DatabaseSink(BatchSink):
         if is_written(database.lock_batch(BOOKS, batch.query), batch):
             return
         writer = TableWriter(database, table, schema.names, DELETED)
-        if self.delete_when is not None:
+        if self.is_complete:
+            writer.clear()
+        elif self.delete_when is not None:
             # First, as what is inserted may have what they give up.
             writer.delete(spool)
         writer.upsert(spool)
