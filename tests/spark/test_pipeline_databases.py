@@ -207,6 +207,15 @@ def test_two_who_make_a_table_at_once_both_have_it(empty_postgres: PostgresServe
         assert [column.name for column in second.columns("t")] == ["n"]
 
 
+def test_text_that_cannot_be_kept_is_refused_by_its_column(empty_postgres: PostgresServer) -> None:
+    empty_postgres.execute("CREATE TABLE t (name TEXT)")
+    with (
+        connect(empty_postgres.address) as database,
+        pytest.raises(PipelineError, match=r"column 'name': .* NUL .*: replace\(name, char\(0\), ''\) takes it out"),
+    ):
+        insert(database, "t", name="a\0b")
+
+
 def test_times_without_an_end_are_refused_or_read_as_text(empty_postgres: PostgresServer) -> None:
     empty_postgres.execute("CREATE TABLE t (n INT, until TIMESTAMPTZ, day DATE)")
     empty_postgres.execute(

@@ -202,6 +202,12 @@ class PostgresqlDatabase(Database):
 
     def _execute_arrays(self, statement: str, columns: Sequence[TableColumn], rows: list[Row]) -> None:
         arrays = [list(values) for values in zip(*rows)]
+        for column, values in zip(columns, arrays):
+            if any(isinstance(value, str) and "\0" in value for value in values):
+                raise PipelineError(
+                    f"column {column.name!r}: PostgreSQL keeps no text with a NUL character: "
+                    f"replace({column.name}, char(0), '') takes it out"
+                )
         self.execute(statement, arrays)
 
     def _is_finite(self, table: str, cursor: str) -> str | None:
