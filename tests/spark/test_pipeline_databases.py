@@ -243,6 +243,28 @@ def test_no_row_is_behind_an_infinite_cursor(empty_postgres: PostgresServer, kin
 SCHEMA = StructType([StructField("id", LongType()), StructField("name", StringType())])
 
 
+def test_a_role_without_rights_is_told_of_before_anything_runs(empty_postgres: PostgresServer) -> None:
+    empty_postgres.execute("CREATE TABLE users (id BIGINT PRIMARY KEY, name TEXT)")
+    empty_postgres.execute("CREATE ROLE reader LOGIN")
+    empty_postgres.execute("GRANT USAGE ON SCHEMA public TO reader")
+    empty_postgres.execute("GRANT SELECT, UPDATE (id) ON users TO reader")
+    address = empty_postgres.address.replace("tester@", "reader@")
+    try:
+        sink = DatabaseSink(address, "users", ("id",), delete_when="name IS NULL")
+        users, batches = sink.problems(SCHEMA, None)
+        assert users.startswith("table 'users': 'reader' has no right to INSERT, UPDATE, DELETE: GRANT INSERT, ")
+        assert batches == (
+            "table 'levada_batches' is not there, and 'reader' may not create it: let its owner run: "
+            'CREATE TABLE IF NOT EXISTS "levada_batches" (query VARCHAR(200) PRIMARY KEY, batch BIGINT NOT NULL); '
+            "GRANT SELECT, INSERT, UPDATE ON levada_batches TO reader"
+        )
+        (problem,) = DatabaseSink(address, "new", ("id",), create=True).problems(SCHEMA, None)
+        assert problem.startswith("table 'new' is not there, and 'reader' may not create it")
+    finally:
+        empty_postgres.execute("DROP OWNED BY reader")
+        empty_postgres.execute("DROP ROLE reader")
+
+
 def test_columns_that_delete_when_names_are_made_with_the_table(database: TestDatabase) -> None:
     sink = DatabaseSink(database.address, "t", ("id",), delete_when="id < 0 OR op = 'name'", create=True)
     with connect(database.address) as opened:

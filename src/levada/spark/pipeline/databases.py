@@ -122,6 +122,19 @@ class Database(ABC):
     def lock_batch(self, table: str, query: str) -> int | None:
         """The last batch of a query that is written, held against others until the transaction ends."""
 
+    def lacking(self, table: str, right: str, columns: Sequence[str] = ()) -> bool:
+        """Whether we may not do that to a table, or to one of its columns."""
+        return False
+
+    def may_create(self, table: str) -> bool:
+        """Whether we may make a table that is not there."""
+        return True
+
+    @property
+    def user(self) -> str:
+        """Who we are to the database; empty if it does not care."""
+        return ""
+
     def __enter__(self) -> "Database":
         return self
 

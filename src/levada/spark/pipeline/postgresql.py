@@ -200,6 +200,22 @@ class PostgresqlDatabase(Database):
         found = self.execute(statement, [query])
         return found[0][0] if found else None
 
+    def lacking(self, table: str, right: str, columns: Sequence[str] = ()) -> bool:
+        if not columns:
+            return not self.execute(f"SELECT has_table_privilege({PLACE}, {PLACE})", [quoted_table(table), right])[0][0]
+        asked = f"SELECT bool_and(has_column_privilege({PLACE}, name, {PLACE})) FROM unnest({PLACE}::text[]) AS name"
+        return not self.execute(asked, [quoted_table(table), right, list(columns)])[0][0]
+
+    def may_create(self, table: str) -> bool:
+        schema, _, _ = table.rpartition(".")
+        place = PLACE if schema else "current_schema()"
+        asked = f"SELECT has_schema_privilege({place}, 'CREATE')"
+        return bool(self.execute(asked, [schema] if schema else [])[0][0])
+
+    @property
+    def user(self) -> str:
+        return str(self.execute("SELECT current_user")[0][0])
+
     def _execute_arrays(self, statement: str, columns: Sequence[TableColumn], rows: list[Row]) -> None:
         arrays = [list(values) for values in zip(*rows)]
         for column, values in zip(columns, arrays):

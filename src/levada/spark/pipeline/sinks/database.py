@@ -27,6 +27,7 @@ BOOKS: Final = "levada_batches"
 """A table in the same database: the last batch of each query that is written."""
 
 BOOKS_DEFINITION: Final = "query VARCHAR(200) PRIMARY KEY, batch BIGINT NOT NULL"
+BOOKS_RIGHTS: Final = ("SELECT", "INSERT", "UPDATE")
 TEXTS: Final = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 """In Spark's SQL: what is in them are no columns."""
 
@@ -119,7 +120,8 @@ class DatabaseSink(BatchSink):
     def _table_problems(self, database: Database, schema: StructType) -> list[str]:
         columns = {column.name for column in database.columns(self.table)}
         if not columns and self.create:
-            return self._type_problems(database, schema)
+            made = self._creation_problems(database, self.table) or self._books_problems(database)
+            return self._type_problems(database, schema) + made
         if not columns:
             statement = _create_statement(self.table, self._table_definition(database, schema))
             return [f"there is no table {self.table!r}; set create: true, or make it: {statement}"]
@@ -133,7 +135,35 @@ class DatabaseSink(BatchSink):
             for name in visible(schema.names)
             if name not in columns and not self._is_only_used(name) and name not in self.key
         ]
-        return found + self._type_problems(database, schema)
+        found += self._type_problems(database, schema)
+        return found or self._rights_problems(database, schema)
+
+    def _rights_problems(self, database: Database, schema: StructType) -> list[str]:
+        table = self._table(database, schema)
+        written = [column.name for column in table.written]
+        changed = [column.name for column in table.written if column not in table.key]
+        # What a conflict reads of the row that is new counts as read from the table.
+        needed = [("INSERT", written), ("SELECT", written), *([("UPDATE", changed)] if changed else [])]
+        lacking = [right for right, columns in needed if database.lacking(self.table, right, columns)]
+        if (self.delete_when is not None or self.is_complete) and database.lacking(self.table, "DELETE"):
+            lacking.append("DELETE")
+        return _grant_problems(database, self.table, lacking) + self._books_problems(database)
+
+    def _books_problems(self, database: Database) -> list[str]:
+        if not database.columns(BOOKS):
+            return self._creation_problems(database, BOOKS)
+        lacking = [right for right in BOOKS_RIGHTS if database.lacking(BOOKS, right)]
+        return _grant_problems(database, BOOKS, lacking)
+
+    def _creation_problems(self, database: Database, table: str) -> list[str]:
+        if database.may_create(table):
+            return []
+        rights = f"GRANT {', '.join(BOOKS_RIGHTS)} ON {BOOKS} TO {database.user}"
+        how = f"let its owner run: {_create_statement(BOOKS, BOOKS_DEFINITION)}; {rights}"
+        return [
+            f"table {table!r} is not there, and {database.user!r} may not create it: "
+            + (how if table == BOOKS else "let the database's owner create it")
+        ]
 
     def _type_problems(self, database: Database, schema: StructType) -> list[str]:
         return [
@@ -162,6 +192,13 @@ class DatabaseSink(BatchSink):
 
 def _create_statement(table: str, definition: str) -> str:
     return f"CREATE TABLE IF NOT EXISTS {quoted_table(table)} ({definition})"
+
+
+def _grant_problems(database: Database, table: str, rights: Sequence[str]) -> list[str]:
+    if not rights:
+        return []
+    user, wanted = database.user, ", ".join(rights)
+    return [f"table {table!r}: {user!r} has no right to {wanted}: GRANT {wanted} ON {table} TO {user}"]
 
 
 def last_changes(frame: DataFrame, key: Sequence[str], order: str | None, delete_when: str | None) -> DataFrame:
