@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import pyarrow as pa
 import pytest
 from pyspark.sql.streaming.datasource import ReadMaxRows
 from pyspark.sql.types import (
@@ -25,6 +26,7 @@ from levada.spark.pipeline.databases import CursorRange, Database, DatabaseAway,
 from levada.spark.pipeline.problems import PipelineError
 from levada.spark.pipeline.sinks import DatabaseSink
 from levada.spark.pipeline.sources.table import BEGINNING, TableSource, TableStreamReader, table_settings
+from levada.spark.pipeline.tables import TableWriter
 from tests.spark.databases import PostgresServer, TestDatabase, wait_until
 
 EVERYTHING = CursorRange(None, None)
@@ -278,3 +280,22 @@ def test_a_word_in_a_text_of_delete_when_is_no_column(database: TestDatabase) ->
     given = StructType([*SCHEMA.fields, StructField("op", StringType())])
     sink = DatabaseSink(database.address, "t", ("id",), delete_when="OP = 'name'")
     assert sink.problems(given, None) == ["table 't': unknown column 'name'"]
+
+
+def test_a_row_that_no_statement_can_take_is_refused(database: TestDatabase, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would end the connection to PostgreSQL, and pass for a database that is away."""
+    database.execute("CREATE TABLE t (id BIGINT PRIMARY KEY, name TEXT)")
+    monkeypatch.setattr("levada.spark.pipeline.tables.MOST_ROW_BYTES", 3 << 20)
+    sink = DatabaseSink(database.address, "t", ("id",))
+    rows = [
+        pa.RecordBatch.from_pydict({"id": [number], "name": ["x" * size], "_deleted": [False]})
+        for number, size in enumerate([2 << 20, 4 << 20])
+    ]
+    with connect(database.address) as opened:
+        writer = TableWriter(opened, sink._table(opened, SCHEMA), [*SCHEMA.names, "_deleted"], "_deleted")
+        opened.begin()
+        writer.upsert(rows[:1])
+        with pytest.raises(PipelineError, match="table 't': a row of 4 MiB is more than a statement takes"):
+            writer.upsert(rows[1:])
+        opened.commit()
+    assert database.execute("SELECT id FROM t") == [(0,)]
