@@ -89,11 +89,17 @@ MEANINGS: Mapping[str, str] = {
     "sources.files.watermark": WATERMARK,
     "sources.table": "A database's table: all its rows, then each again whenever its cursor has grown",
     "sources.table.database": "`postgresql://...` or `sqlite:///FILE`",
-    "sources.table.cursor": "The column that grows with every change: a number, or a time",
+    "sources.table.cursor": (
+        "The column that grows with every change: a number, or a time; rows without one, or with an infinite one, are "
+        "not seen"
+    ),
     "sources.table.schema": "Columns and their types; the table's own, if it is not given",
     "sources.table.max_rows": f"At most so many rows in a batch; {DEFAULT_MAX_ROWS:,} if it is not given",
     "sources.table.poll": f"How often to look for changes; {DEFAULT_POLL_S:g} second if it is not given",
-    "sources.table.settle": "How long a transaction may take to commit behind a younger one; 0 if it is not given",
+    "sources.table.settle": (
+        "How long a transaction may take to commit behind a younger one; `--available-now` waits so long for it, too; "
+        "0 if it is not given"
+    ),
     "sources.table.watermark": WATERMARK,
     "steps.sql": "A query of Spark's SQL over sources and steps, by their names",
     "steps.sql.watermark": WATERMARK,
@@ -130,7 +136,10 @@ MEANINGS: Mapping[str, str] = {
     "sinks.routed.schema": RECORD_SCHEMA,
     "sinks.routed.delivery": DELIVERY,
     "sinks.routed.options": SINK_OPTIONS,
-    "sinks.parquet": "A directory, or any address that Spark can write to; empty, or this sink's from an earlier run",
+    "sinks.parquet": (
+        "A directory, or any address that Spark can write to; empty, or this sink's from an earlier run. Readers see a "
+        "column `batch`, so that rows cannot have one"
+    ),
     "sinks.parquet.from": SINK_FROM,
     "sinks.parquet.partition_by": PARTITION_BY,
     "sinks.delta": "A Delta table (extra `delta`); made if it is not there",
@@ -141,13 +150,18 @@ MEANINGS: Mapping[str, str] = {
     "sinks.database.from": SINK_FROM,
     "sinks.database.table": "The table",
     "sinks.database.key": "The columns that tell rows apart: a row replaces the one with the same",
-    "sinks.database.order": "The column that says which of several changes of a key is the last",
+    "sinks.database.order": (
+        "The column that says which of several changes of a key is the last: numbers by their value, text by its bytes"
+    ),
     "sinks.database.delete_when": "A condition in SQL: rows for which it is true delete",
-    "sinks.database.create": "Whether the table is made if it is not there; `false` if it is not given",
+    "sinks.database.create": (
+        "Whether the table is made if it is not there, with all columns but those whose names begin with `_`; `false` "
+        "if it is not given"
+    ),
     "sinks.database.retry_for": (
         f"How long to wait for a database that is away; {DEFAULT_RETRY_S / 60:g} minutes if it is not given"
     ),
-    "sinks.database.mode": MODE,
+    "sinks.database.mode": f"{MODE}; `complete` replaces all rows of the table by each batch",
     "sinks.console": "`true`: rows are printed, each batch as a table",
     "sinks.console.from": SINK_FROM,
     "sinks.console.rows": f"At most so many of a batch; {DEFAULT_ROWS} if it is not given",

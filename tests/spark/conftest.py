@@ -13,6 +13,7 @@ from levada.client.admin import NewTopic
 from levada.spark import session
 from tests.brokers import BrokerProcess, sound
 from tests.integration.conftest import own_broker
+from tests.spark.databases import PostgresServer, SqliteFile, TestDatabase, server_programs
 
 __all__ = ["own_broker"]
 
@@ -71,6 +72,34 @@ def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerPr
         BrokerProcess(tmp_path_factory.mktemp("broker") / "data", "group.initial.rebalance.delay.ms=0")
     ) as process:
         yield process
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """One server for all tests of the folder; each takes away what it makes."""
+    if server_programs() is None:
+        pytest.skip("PostgreSQL's server is not installed")
+    server = PostgresServer()
+    yield server
+    server.remove()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[TestDatabase]:
+    """Without tables: a SQLite file, then PostgreSQL."""
+    if request.param == "sqlite":
+        file = SqliteFile(tmp_path / "a.db")
+        yield file
+        file.remove()
+        return
+    yield request.getfixturevalue("empty_postgres")
+
+
+@pytest.fixture
+def empty_postgres(postgres: PostgresServer) -> Iterator[PostgresServer]:
+    """PostgreSQL without tables."""
+    yield postgres
+    postgres.empty()
 
 
 @pytest.fixture

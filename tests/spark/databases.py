@@ -61,6 +61,11 @@ class PostgresServer:
             self.stop()
         shutil.rmtree(self.directory)
 
+    def empty(self) -> None:
+        """Drop all that tests have made."""
+        self.execute("DROP SCHEMA public CASCADE")
+        self.execute("CREATE SCHEMA public")
+
     def execute(self, statement: str) -> list[tuple[Any, ...]]:
         import psycopg
 

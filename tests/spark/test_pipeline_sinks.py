@@ -1,40 +1,25 @@
 """Sinks of pipelines: each batch once, however often it comes, and rows by their key."""
 
 import threading
+import time
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import psycopg
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from levada.spark.pipeline.problems import PipelineError
 from levada.spark.pipeline.sinks import Control, DatabaseSink, DeltaSink, MicroBatch, ParquetSink, Stopped
-from tests.spark.databases import PostgresServer, SqliteFile, TestDatabase, server_programs, wait_until
+from levada.spark.pipeline.sinks.database import BOOKS, BOOKS_DEFINITION
+from levada.spark.pipeline.sinks.parquet import STAGING
+from tests.spark.databases import PostgresServer, SqliteFile, TestDatabase, wait_until
 
+OLDER = "batch {} of this query is written, and Spark is at batch {} again: the checkpoint is older than the output"
 SCHEMA = "id long, name string, version long, op string"
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[PostgresServer]:
-    if server_programs() is None:
-        pytest.skip("PostgreSQL's server is not installed")
-    server = PostgresServer()
-    yield server
-    server.remove()
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[TestDatabase]:
-    if request.param == "sqlite":
-        file = SqliteFile(tmp_path / "a.db")
-        yield file
-        file.remove()
-        return
-    server: PostgresServer = request.getfixturevalue("postgres")
-    yield server
-    for (table,) in server.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'"):
-        server.execute(f'DROP TABLE "{table}"')
 
 
 @pytest.fixture
@@ -88,7 +73,8 @@ def test_a_batch_that_comes_again_is_left_out(database: TestDatabase, rows: Call
     schema = "id long, name string"
     sink.write(rows((1, "first"), schema=schema), MicroBatch("q", 7), Control())
     sink.write(rows((2, "again"), schema=schema), MicroBatch("q", 7), Control())
-    sink.write(rows((3, "older"), schema=schema), MicroBatch("q", 6), Control())
+    with pytest.raises(PipelineError, match=OLDER.format(7, 6)):
+        sink.write(rows((3, "older"), schema=schema), MicroBatch("q", 6), Control())
     sink.write(rows((4, "other query"), schema=schema), MicroBatch("r", 7), Control())
     assert database.execute("SELECT id FROM log ORDER BY id") == [(1,), (4,)]
 
@@ -175,13 +161,106 @@ def test_what_does_not_fit_the_table_is_found_before_anything_runs(
     assert missing[1].startswith("there is no table 'user'; set create: true, or make it: CREATE TABLE")
 
 
+def test_numbers_that_order_changes_are_compared_as_numbers(
+    database: TestDatabase, rows: Callable[..., DataFrame]
+) -> None:
+    """Also where a column of text keeps them, as SQLite keeps decimals."""
+    database.execute("CREATE TABLE kept (id BIGINT PRIMARY KEY, n TEXT, name TEXT)")
+    decimals = DatabaseSink(database.address, "made", ("id",), order="n", delete_when="name IS NULL", create=True)
+    integers = DatabaseSink(database.address, "kept", ("id",), order="n", delete_when="name IS NULL")
+    for sink, kind in ((decimals, "decimal(9,2)"), (integers, "int")):
+        for number, (version, name) in enumerate([(9, "a"), (10, "b"), (9, None)]):
+            value = Decimal(version) if "decimal" in kind else version
+            changes = rows((1, value, name), schema=f"id long, n {kind}, name string")
+            sink.write(changes, MicroBatch(kind, number), Control())
+        assert database.execute(f"SELECT name FROM {sink.table}") == [("b",)], kind
+
+
+def test_text_that_orders_changes_is_compared_by_its_bytes(
+    database: TestDatabase, rows: Callable[..., DataFrame]
+) -> None:
+    """As Spark does within a batch, whatever the column's collation says."""
+    collation = "NOCASE" if isinstance(database, SqliteFile) else '"und-x-icu"'
+    database.execute(f"CREATE TABLE t (id BIGINT PRIMARY KEY, version TEXT COLLATE {collation}, name TEXT)")
+    sink = DatabaseSink(database.address, "t", ("id",), order="version", delete_when="name IS NULL")
+    for number, (version, name) in enumerate([("B", "first"), ("a", "last"), ("B", "old"), ("Z", None)]):
+        changes = rows((1, version, name), schema="id long, version string, name string")
+        sink.write(changes, MicroBatch("q", number), Control())
+    assert database.execute("SELECT name FROM t") == [("last",)]
+
+
+def test_a_row_can_have_a_unique_value_that_another_gives_up_in_the_same_batch(
+    database: TestDatabase, rows: Callable[..., DataFrame]
+) -> None:
+    database.execute("CREATE TABLE t (id VARCHAR(9) PRIMARY KEY, mail VARCHAR(9))")
+    database.execute("CREATE UNIQUE INDEX mails ON t (lower(mail))")
+    sink = DatabaseSink(database.address, "t", ("id",), delete_when="mail = 'gone'")
+    schema = "id int, mail string"
+    sink.write(rows((1, "a"), (2, "b"), (3, "c"), schema=schema), MicroBatch("q", 0), Control())
+    # The first needs what the second has, which needs what the third has, which goes.
+    sink.write(rows((1, "b"), (2, "c"), (3, "gone"), (4, "a"), schema=schema), MicroBatch("q", 1), Control())
+    assert database.execute("SELECT id, mail FROM t ORDER BY id") == [("1", "b"), ("2", "c"), ("4", "a")]
+    with pytest.raises(PipelineError, match=r"(?i)table 't': .*unique"):
+        sink.write(rows((5, "a"), (6, "new"), schema=schema), MicroBatch("q", 2), Control())
+    assert database.execute("SELECT count(*) FROM t") == [(3,)]
+
+
+def test_a_complete_result_replaces_the_rows_of_a_table(database: TestDatabase, rows: Callable[..., DataFrame]) -> None:
+    sink = DatabaseSink(database.address, "t", ("id",), create=True, is_complete=True)
+    schema = "id int, name string"
+    sink.write(rows((1, "a"), (2, "b"), schema=schema), MicroBatch("q", 0), Control())
+    sink.write(rows((2, "c"), schema=schema), MicroBatch("q", 1), Control())
+    assert database.execute("SELECT * FROM t") == [(2, "c")]
+    sink.write(rows(schema=schema), MicroBatch("q", 2), Control())
+    assert database.execute("SELECT * FROM t") == []
+
+
+def test_a_role_that_may_write_needs_no_more_rights(
+    empty_postgres: PostgresServer, rows: Callable[..., DataFrame]
+) -> None:
+    server = empty_postgres
+    server.execute("CREATE TABLE t (id BIGINT PRIMARY KEY, name TEXT)")
+    server.execute(f"CREATE TABLE {BOOKS} ({BOOKS_DEFINITION})")
+    server.execute("CREATE ROLE writer LOGIN")
+    server.execute("GRANT USAGE ON SCHEMA public TO writer")
+    server.execute(f"GRANT SELECT, INSERT, UPDATE ON {BOOKS} TO writer")
+    server.execute("GRANT SELECT, INSERT, UPDATE (name) ON t TO writer")
+    changes = rows((1, "a"), schema="id long, name string")
+    sink = DatabaseSink(server.address.replace("tester@", "writer@"), "t", ("id",), create=True)
+    try:
+        assert sink.problems(changes.schema, None) == []
+        sink.write(changes, MicroBatch("q", 0), Control())
+    finally:
+        server.execute("DROP OWNED BY writer")
+        server.execute("DROP ROLE writer")
+    assert server.execute("SELECT * FROM t") == [(1, "a")]
+
+
+def test_no_transaction_waits_for_spark(empty_postgres: PostgresServer, spark: SparkSession) -> None:
+    """A server with a limit for idle transactions would end it."""
+    address = empty_postgres.address
+
+    def looked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            with psycopg.connect(address) as connection:
+                asked = "SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'"
+                found = connection.execute(asked).fetchone()
+            yield batch.append_column("open", pa.array([found[0] if found else -1] * batch.num_rows, pa.int64()))
+
+    changes = spark.range(2).repartition(2).mapInArrow(looked, "id long, open long")
+    DatabaseSink(address, "t", ("id",), create=True).write(changes, MicroBatch("q", 0), Control())
+    assert empty_postgres.execute("SELECT id, open FROM t ORDER BY id") == [(0, 0), (1, 0)]
+
+
 def test_a_batch_is_once_in_a_delta_table(rows: Callable[..., DataFrame], tmp_path: Path) -> None:
     from deltalake import DeltaTable
 
     sink = DeltaSink(str(tmp_path / "table"), partition_by=("op",))
     many = rows(*((number, f"n{number}", 1, "INSERT") for number in range(1_000))).repartition(7)
-    for number in (0, 0, 1, 1, 0):
+    for number in (0, 0, 1, 1):
         sink.write(many, MicroBatch("q", number), Control())
+    with pytest.raises(PipelineError, match=OLDER.format(1, 0)):
+        sink.write(many, MicroBatch("q", 0), Control())
     sink.write(rows((7, None, None, "DELETE")), MicroBatch("r", 0), Control())
     sink.write(many.limit(0), MicroBatch("q", 2), Control())
     table = DeltaTable(sink.directory)
@@ -192,6 +271,19 @@ def test_a_batch_is_once_in_a_delta_table(rows: Callable[..., DataFrame], tmp_pa
         "unknown column 'op'",
         f"table {sink.directory}: unknown column 'title'",
     ]
+
+
+def test_a_complete_result_without_rows_empties_a_delta_table(rows: Callable[..., DataFrame], tmp_path: Path) -> None:
+    from deltalake import DeltaTable
+
+    sink = DeltaSink(str(tmp_path / "table"), partition_by=("name",), is_complete=True)
+    for number, changes in enumerate([rows((1, "a", 1, "x"), (2, "b", 1, "x")), rows()]):
+        sink.write(changes, MicroBatch("q", number), Control())
+    table = DeltaTable(sink.directory)
+    assert table.to_pyarrow_table().num_rows == 0
+    assert table.transaction_version("q") == 1
+    sink.write(rows((3, "c", 1, "x")), MicroBatch("q", 2), Control())
+    assert DeltaTable(sink.directory).to_pyarrow_table()["id"].to_pylist() == [3]
 
 
 def test_a_batch_is_once_in_a_directory_of_parquet(
@@ -226,3 +318,64 @@ def test_a_fresh_checkpoint_over_an_old_directory_of_parquet_is_refused(
     changes.write.parquet(str(foreign))
     (problem,) = ParquetSink(str(foreign)).problems(changes.schema, "q")
     assert "is not empty and not this pipeline's" in problem
+
+
+def test_a_directory_of_parquet_that_is_ahead_of_the_checkpoint_is_refused(
+    rows: Callable[..., DataFrame], tmp_path: Path
+) -> None:
+    changes = rows((1, "a", 1, "x"))
+    sink = ParquetSink(str(tmp_path / "out"))
+    for number in (8, 9, 10):
+        sink.write(changes, MicroBatch("q", number), Control())
+    (tmp_path / "out" / "batch=8").rename(tmp_path / "away")
+    for later in (sink, ParquetSink(sink.directory)):
+        with pytest.raises(PipelineError, match=OLDER.format(10, 9)):
+            later.write(changes, MicroBatch("q", 9), Control())
+    with pytest.raises(PipelineError, match=OLDER.format(10, 8)):
+        ParquetSink(sink.directory).write(changes, MicroBatch("q", 8), Control())
+
+
+def test_a_column_that_directories_of_parquet_would_hide_is_refused(
+    rows: Callable[..., DataFrame], tmp_path: Path
+) -> None:
+    (problem,) = ParquetSink(str(tmp_path / "out")).problems(rows(schema="id long, Batch long").schema, None)
+    assert problem == "a column 'Batch' would be hidden by that of the directories (batch=0, batch=1, ...): rename it"
+
+
+@pytest.mark.parametrize("is_local", [True, False])
+def test_of_two_drivers_that_write_a_batch_one_is_seen(
+    spark: SparkSession, rows: Callable[..., DataFrame], tmp_path: Path, is_local: bool
+) -> None:
+    """The one that was given up, and is still at work, while its successor writes the same."""
+    directory = str(tmp_path / "out")
+    if not is_local:
+        hadoop: Any = spark
+        hadoop._jsc.hadoopConfiguration().set("fs.viewfs.mounttable.test.link./data", tmp_path.as_uri())
+        directory = "viewfs://test/data/out"
+    batch = MicroBatch("q", 0)
+    published = tmp_path / "out" / "batch=0"
+
+    def overtaken(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        give_up_at = time.monotonic() + 30
+        while not published.exists():
+            assert time.monotonic() < give_up_at
+            time.sleep(0.01)
+        yield from batches
+
+    # One task, as Spark has two cores here.
+    slow = rows((1, "slow", 1, "x")).coalesce(1).mapInArrow(overtaken, SCHEMA)
+    written: list[str] = []
+
+    def write_slowly() -> None:
+        ParquetSink(directory).write(slow, batch, Control())
+        written.append("slow")
+
+    writing = threading.Thread(target=write_slowly)
+    writing.start()
+    staging = tmp_path / "out" / STAGING
+    wait_until(lambda: staging.exists() and any(staging.iterdir()))
+    ParquetSink(directory).write(rows((1, "quick", 1, "x")), batch, Control())
+    writing.join(60)
+    assert written == ["slow"]
+    assert [row.name for row in spark.read.parquet(directory).collect()] == ["quick"]
+    assert list(staging.iterdir()) == []

@@ -1,7 +1,7 @@
 """Sources of pipelines besides topics: files of a directory, and a database's table."""
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,26 +14,7 @@ from levada.spark.pipeline.failure import failure_of
 from levada.spark.pipeline.problems import PipelineError
 from levada.spark.pipeline.sources import read_files, read_table
 from levada.spark.pipeline.sources.table import BEGINNING, TableStreamReader, table_settings
-from tests.spark.databases import PostgresServer, SqliteFile, TestDatabase, server_programs
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[PostgresServer]:
-    if server_programs() is None:
-        pytest.skip("PostgreSQL's server is not installed")
-    server = PostgresServer()
-    yield server
-    server.remove()
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[TestDatabase]:
-    if request.param == "sqlite":
-        yield SqliteFile(tmp_path / "a.db")
-        return
-    server: PostgresServer = request.getfixturevalue("postgres")
-    yield server
-    server.execute("DROP TABLE users")
+from tests.spark.databases import SqliteFile, TestDatabase
 
 
 @pytest.fixture

@@ -148,6 +148,11 @@ def test_names_are_quoted_and_passwords_are_not_shown() -> None:
     assert quoted_table("s.t") == '"s"."t"'
     assert safe("postgresql://me:secret@host:5/db") == "postgresql://me:***@host:5/db"
     assert safe("sqlite:///a.db") == "sqlite:///a.db"
+    assert safe("postgresql://host/db") == "postgresql://host/db"
+    assert safe("postgresql://me@host/db?user=me&password=secret") == "postgresql://me@host/db?user=me&password=***"
+    assert safe("postgresql://host/db?pass%77ord=secret&a=b") == "postgresql://host/db?pass%77ord=***&a=b"
+    for password in ("se/cret", "se?cret", "se#cret", "se@cret", "se[cret"):
+        assert safe(f"postgresql://me:{password}@host:5/db") == "postgresql://me:***@host:5/db"
 
 
 def test_waits_end_when_their_time_is_up_or_the_pipeline_stops() -> None:

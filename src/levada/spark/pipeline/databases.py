@@ -1,11 +1,12 @@
 """Databases by address: SQLite files and PostgreSQL servers, behind what sources and sinks need of them."""
 
+import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from pyspark.sql.types import DataType
 
@@ -22,13 +23,21 @@ Cursor = int | str
 """A value of a cursor column, as JSON can keep it."""
 
 
+SECRETS: Final = frozenset({"password", "sslpassword", "oauth_client_secret"})
+"""Parameters of an address that are not for people to see."""
+
+
 class DatabaseAway(Exception):
     """It cannot be reached, or is too busy: the same may work later."""
 
 
+class NotUnique(PipelineError):
+    """Another row has a value that only one may have."""
+
+
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """`type` is Spark's for what `select` gives; `declared` is the database's own word."""
+    """`type` is Spark's for what `select` gives; `declared` is the database's own word, without a length."""
 
     name: str
     type: DataType
@@ -41,6 +50,14 @@ class CursorRange:
 
     start: Cursor | None
     end: Cursor | None
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """The column that says which of two changes of a row is the later one; `type` is that of the rows, in Spark."""
+
+    column: TableColumn
+    type: DataType
 
 
 class Database(ABC):
@@ -64,10 +81,20 @@ class Database(ABC):
         """Rows of a query, nothing for other statements."""
 
     @abstractmethod
-    def execute_many(self, statement: str, rows: list[Row]) -> None: ...
+    def create_table(self, table: str, definition: str) -> None:
+        """Unless it is there, which needs no right to create any."""
 
     @abstractmethod
-    def insert_many(self, table: str, columns: Sequence[TableColumn], on_conflict: str, rows: list[Row]) -> None: ...
+    def insert_many(self, table: str, columns: Sequence[TableColumn], on_conflict: str, rows: list[Row]) -> None:
+        """NotUnique if a row has what another one has, in columns that `on_conflict` does not name."""
+
+    @abstractmethod
+    def delete_many(self, table: str, key: Sequence[TableColumn], guard: Guard | None, rows: list[Row]) -> None:
+        """By the key, and if there is a guard by its value behind that: a row that is younger stays."""
+
+    @abstractmethod
+    def at_least(self, guard: Guard, new: str, kept: str) -> str:
+        """The condition that one value of the guard is not before another, as Spark has them in order."""
 
     @abstractmethod
     def columns(self, table: str) -> list[TableColumn]:
@@ -95,6 +122,19 @@ class Database(ABC):
     def lock_batch(self, table: str, query: str) -> int | None:
         """The last batch of a query that is written, held against others until the transaction ends."""
 
+    def lacking(self, table: str, right: str, columns: Sequence[str] = ()) -> bool:
+        """Whether we may not do that to a table, or to one of its columns."""
+        return False
+
+    def may_create(self, table: str) -> bool:
+        """Whether we may make a table that is not there."""
+        return True
+
+    @property
+    def user(self) -> str:
+        """Who we are to the database; empty if it does not care."""
+        return ""
+
     def __enter__(self) -> "Database":
         return self
 
@@ -104,15 +144,17 @@ class Database(ABC):
 
 def connect(address: str) -> Database:
     """`sqlite:///relative.db`, `sqlite:////absolute.db` or `postgresql://user:password@host:port/database`."""
-    parts = urlsplit(address)
-    if parts.scheme == "sqlite":
+    scheme = address.partition("://")[0].lower()
+    if scheme == "sqlite":
         from levada.spark.pipeline.sqlite import SqliteDatabase
 
+        parts = urlsplit(address)
         path = parts.path.removeprefix("/")
         if parts.netloc or not path:
-            raise PipelineError(f"{address!r}: a SQLite file is named sqlite:///relative.db or sqlite:////absolute.db")
+            text = "a SQLite file is named sqlite:///relative.db or sqlite:////absolute.db"
+            raise PipelineError(f"{safe(address)!r}: {text}")
         return SqliteDatabase(path)
-    if parts.scheme in ("postgresql", "postgres"):
+    if scheme in ("postgresql", "postgres"):
         try:
             from levada.spark.pipeline.postgresql import PostgresqlDatabase
         except ImportError as error:
@@ -134,12 +176,15 @@ def connect_when_back(address: str, limit_s: float = 60.0) -> Database:
 
 
 def safe(address: str) -> str:
-    """An address without its password, for people to see."""
-    parts = urlsplit(address)
-    if not parts.password:
-        return address
-    host = parts.netloc.rpartition("@")[2]
-    return parts._replace(netloc=f"{parts.username}:***@{host}").geturl()
+    """An address without its passwords, for people to see."""
+    # Up to the last @, as a password that is not encoded may have any character in it.
+    shown = re.sub(r"(?<=://)([^:@/?]*):.*@", r"\1:***@", address, flags=re.DOTALL)
+    return "".join(map(_safe_parameter, re.split("([?&])", shown)))
+
+
+def _safe_parameter(parameter: str) -> str:
+    name, mark, _ = parameter.partition("=")
+    return f"{name}=***" if mark and unquote(name).lower() in SECRETS else parameter
 
 
 def quoted(name: str) -> str:
@@ -152,8 +197,17 @@ def quoted_table(name: str) -> str:
     return ".".join(quoted(part) for part in name.split("."))
 
 
-def range_condition(cursor: str, bounds: CursorRange, placeholder: str) -> tuple[str, list[Cursor]]:
-    """A WHERE clause, in the cursor's order, and its parameters."""
+def not_of_type(column: TableColumn, what: str) -> str:
+    """What to say of a value that a column's type does not have."""
+    kind = column.type.simpleString()
+    return f"column {column.name!r} has {what}, which is no {kind}: give the source a schema in which it is a string"
+
+
+def range_condition(
+    cursor: str, bounds: CursorRange, placeholder: str, more: str | None = None
+) -> tuple[str, list[Cursor]]:
+    """A WHERE clause, perhaps with one condition more, in the cursor's order, and its parameters."""
     limits = [(sign, limit) for sign, limit in ((">", bounds.start), ("<=", bounds.end)) if limit is not None]
     conditions = [f"{quoted(cursor)} IS NOT NULL", *(f"{quoted(cursor)} {sign} {placeholder}" for sign, _ in limits)]
+    conditions += [more] if more else []
     return f"WHERE {' AND '.join(conditions)} ORDER BY {quoted(cursor)}", [limit for _, limit in limits]

@@ -1,10 +1,13 @@
 """PostgreSQL through psycopg."""
 
+import os
+import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final, LiteralString, cast
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict
 from pyspark.sql.types import (
     BinaryType,
     BooleanType,
@@ -16,6 +19,7 @@ from pyspark.sql.types import (
     FloatType,
     IntegerType,
     LongType,
+    NumericType,
     ShortType,
     StringType,
     TimestampNTZType,
@@ -29,12 +33,16 @@ from levada.spark.pipeline.databases import (
     CursorRange,
     Database,
     DatabaseAway,
+    Guard,
+    NotUnique,
     Row,
     TableColumn,
     quoted,
     quoted_table,
     range_condition,
+    safe,
 )
+from levada.spark.pipeline.problems import PipelineError
 
 READ_TYPES: Final[dict[str, DataType]] = {
     "smallint": ShortType(), "integer": IntegerType(), "bigint": LongType(), "real": FloatType(),
@@ -54,16 +62,36 @@ PLACE: Final = "\0"
 """Of a parameter, until psycopg gets the statement: no name can have it in it, while `%` is a letter like others."""
 
 COLUMNS: Final = f"""
-SELECT a.attname, format_type(a.atttypid, NULL), format_type(a.atttypid, a.atttypmod)
+SELECT a.attname, format_type(a.atttypid, NULL), format_type(a.atttypid, -1)
 FROM pg_attribute a WHERE a.attrelid = to_regclass({PLACE}) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
 """
+"""The second is a type's name, the third one that has no length in a cast either: `character` would be one letter."""
 
 UNIQUE_KEYS: Final = f"""
 SELECT array_agg(a.attname::text) FROM pg_index i
-JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
-WHERE i.indrelid = to_regclass({PLACE}) AND i.indisunique AND i.indpred IS NULL AND i.indexprs IS NULL
-GROUP BY i.indexrelid
+CROSS JOIN unnest(i.indkey::int2[]) WITH ORDINALITY AS k(attnum, place)
+JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
+WHERE i.indrelid = to_regclass({PLACE}) AND i.indisunique AND i.indisvalid AND i.indimmediate AND i.indpred IS NULL
+AND i.indexprs IS NULL AND k.place <= i.indnkeyatts GROUP BY i.indexrelid
 """
+"""Those that ON CONFLICT can name: without what INCLUDE adds, and none that is only looked at when others are done."""
+
+PASSING_CLASSES: Final = ("08", "53", "57")
+"""Connections, resources, and operators who intervene."""
+
+PASSING: Final = frozenset({
+    "25006",  # A server that is about to become a standby, or still is one.
+    "25P03", "25P04", "40001", "40003", "40P01", "55006", "55P03", "58030",
+})  # fmt: skip
+"""Time limits, deadlocks, locks and disks: the same transaction may work later. All else fails again."""
+
+UNIQUE: Final = frozenset({"23505", "23P01"})
+ALREADY_THERE: Final = frozenset({"23505", "42P07", "42710"})
+"""What the second of two gets who make the same table at the same time."""
+
+TIMES: Final = ("date", "timestamp with time zone", "timestamp without time zone")
+TIME_TYPES: Final = (DateType, TimestampType, TimestampNTZType)
+NUMBERS: Final = ("real", "double precision", "numeric")
 
 
 class PostgresqlDatabase(Database):
@@ -72,10 +100,11 @@ class PostgresqlDatabase(Database):
     placeholder = PLACE
 
     def __init__(self, address: str) -> None:
+        settings = _settings(address)
         with passing_errors():
-            self._connection = psycopg.connect(
-                address, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S, options="-c timezone=UTC"
-            )
+            self._connection = psycopg.connect(**settings, autocommit=True)
+        # Not an option of the connection: those are the address's own.
+        self.execute("SET timezone = 'UTC'")
 
     def close(self) -> None:
         self._connection.close()
@@ -91,16 +120,47 @@ class PostgresqlDatabase(Database):
             cursor.execute(_trusted(statement), parameters)
             return cursor.fetchall() if cursor.description is not None else []
 
-    def execute_many(self, statement: str, rows: list[Row]) -> None:
-        with passing_errors(), self._connection.cursor() as cursor:
-            cursor.executemany(_trusted(statement), rows)
+    def create_table(self, table: str, definition: str) -> None:
+        # IF NOT EXISTS asks for the right to create before it looks, and does not see what is made meanwhile.
+        if self.columns(table):
+            return
+        try:
+            self.execute(f"CREATE TABLE IF NOT EXISTS {quoted_table(table)} ({definition})")
+        except (psycopg.Error, NotUnique) as error:
+            cause = error.__cause__ if isinstance(error, NotUnique) else error
+            if getattr(cause, "sqlstate", None) not in ALREADY_THERE:
+                raise
 
     def insert_many(self, table: str, columns: Sequence[TableColumn], on_conflict: str, rows: list[Row]) -> None:
         """A column at a time, as arrays: one statement for all rows."""
         names = ", ".join(quoted(column.name) for column in columns)
-        arrays = ", ".join(f"{PLACE}::{column.declared}[]" for column in columns)
-        statement = f"INSERT INTO {quoted_table(table)} ({names}) SELECT * FROM unnest({arrays}) {on_conflict}"
-        self.execute(statement, [list(values) for values in zip(*rows)])
+        statement = (
+            f"INSERT INTO {quoted_table(table)} ({names}) SELECT * FROM unnest({_arrays(columns)}) {on_conflict}"
+        )
+        self._execute_arrays(statement, columns, rows)
+
+    def delete_many(self, table: str, key: Sequence[TableColumn], guard: Guard | None, rows: list[Row]) -> None:
+        target = quoted_table(table)
+        columns = [*key, *([guard.column] if guard else [])]
+        gone = [f"gone.c{number}" for number in range(len(columns))]
+        conditions = [f"{target}.{quoted(column.name)} = {name}" for column, name in zip(key, gone)]
+        if guard is not None:
+            kept = f"{target}.{quoted(guard.column.name)}"
+            conditions.append(f"({kept} IS NULL OR {self.at_least(guard, gone[-1], kept)})")
+        aliases = ", ".join(f"c{number}" for number in range(len(columns)))
+        statement = (
+            f"DELETE FROM {target} USING unnest({_arrays(columns)}) AS gone({aliases}) WHERE {' AND '.join(conditions)}"
+        )
+        self._execute_arrays(statement, columns, rows)
+
+    def at_least(self, guard: Guard, new: str, kept: str) -> str:
+        is_kept_as_text = isinstance(guard.column.type, StringType)
+        if isinstance(guard.type, NumericType) and is_kept_as_text:
+            return f"({new})::numeric >= ({kept})::numeric"
+        if isinstance(guard.type, StringType) or is_kept_as_text:
+            # By its bytes, as Spark does, whatever the column's collation is.
+            return f'({new})::text COLLATE "C" >= ({kept})::text COLLATE "C"'
+        return f"{new} >= {kept}"
 
     def columns(self, table: str) -> list[TableColumn]:
         found = self.execute(COLUMNS, [quoted_table(table)])
@@ -112,17 +172,17 @@ class PostgresqlDatabase(Database):
     def select(
         self, table: str, columns: Sequence[TableColumn], cursor: str, bounds: CursorRange
     ) -> Iterator[list[Row]]:
-        condition, parameters = range_condition(cursor, bounds, self.placeholder)
+        condition, parameters = range_condition(cursor, bounds, self.placeholder, self._is_finite(table, cursor))
         names = ", ".join(_selected(column) for column in columns)
         statement = f"SELECT {names} FROM {quoted_table(table)} {condition}"
         with passing_errors(), self._connection.transaction(), self._connection.cursor("levada") as found:
             # A cursor of the server's: the client would fetch all rows at once.
             found.execute(_trusted(statement), [str(parameter) for parameter in parameters])
-            while rows := found.fetchmany(READ_ROWS):
+            while rows := _fetched(found, table, columns):
                 yield rows
 
     def last_cursor(self, table: str, cursor: str, bounds: CursorRange, most: int | None) -> Cursor | None:
-        condition, parameters = range_condition(cursor, bounds, self.placeholder)
+        condition, parameters = range_condition(cursor, bounds, self.placeholder, self._is_finite(table, cursor))
         limit = f"LIMIT {most}" if most is not None else ""
         wanted = f"SELECT {quoted(cursor)} AS c FROM {quoted_table(table)} {condition} {limit}"
         # As text, which becomes the column's own type again where it is compared with the column.
@@ -140,14 +200,87 @@ class PostgresqlDatabase(Database):
         found = self.execute(statement, [query])
         return found[0][0] if found else None
 
+    def lacking(self, table: str, right: str, columns: Sequence[str] = ()) -> bool:
+        if not columns:
+            return not self.execute(f"SELECT has_table_privilege({PLACE}, {PLACE})", [quoted_table(table), right])[0][0]
+        asked = f"SELECT bool_and(has_column_privilege({PLACE}, name, {PLACE})) FROM unnest({PLACE}::text[]) AS name"
+        return not self.execute(asked, [quoted_table(table), right, list(columns)])[0][0]
+
+    def may_create(self, table: str) -> bool:
+        schema, _, _ = table.rpartition(".")
+        place = PLACE if schema else "current_schema()"
+        asked = f"SELECT has_schema_privilege({place}, 'CREATE')"
+        return bool(self.execute(asked, [schema] if schema else [])[0][0])
+
+    @property
+    def user(self) -> str:
+        return str(self.execute("SELECT current_user")[0][0])
+
+    def _execute_arrays(self, statement: str, columns: Sequence[TableColumn], rows: list[Row]) -> None:
+        arrays = [list(values) for values in zip(*rows)]
+        for column, values in zip(columns, arrays):
+            if any(isinstance(value, str) and "\0" in value for value in values):
+                raise PipelineError(
+                    f"column {column.name!r}: PostgreSQL keeps no text with a NUL character: "
+                    f"replace({column.name}, char(0), '') takes it out"
+                )
+        self.execute(statement, arrays)
+
+    def _is_finite(self, table: str, cursor: str) -> str | None:
+        """A condition for a cursor that others can follow: nothing is behind infinity."""
+        plain = {name: kind for name, kind, _ in self.execute(COLUMNS, [quoted_table(table)])}.get(cursor)
+        if plain in TIMES:
+            return f"isfinite({quoted(cursor)})"
+        return f"{quoted(cursor)}::text NOT IN ('Infinity', 'NaN')" if plain in NUMBERS else None
+
 
 @contextmanager
 def passing_errors() -> Iterator[None]:
     """A server that is away, shuts down, is full, or asks to try again: DatabaseAway."""
     try:
         yield
-    except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-        raise DatabaseAway(" ".join(str(error).split())) from error
+    except psycopg.Error as error:
+        text, state = " ".join(str(error).split()), error.sqlstate
+        if state in UNIQUE:
+            raise NotUnique(text) from error
+        # Without a state it comes from our side: no server has answered.
+        is_lost = state is None and isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+        if is_lost or (state is not None and (state in PASSING or state.startswith(PASSING_CLASSES))):
+            raise DatabaseAway(text) from error
+        raise
+
+
+def _fetched(found: psycopg.ServerCursor[Row], table: str, columns: Sequence[TableColumn]) -> list[Row]:
+    try:
+        return found.fetchmany(READ_ROWS)
+    except psycopg.DataError as error:
+        if error.sqlstate is not None:
+            raise
+        times = [column.name for column in columns if isinstance(column.type, TIME_TYPES)]
+        raise PipelineError(
+            f"table {table!r}: {' '.join(str(error).split())}: Spark has no such time; "
+            f"give the source a schema in which {' or '.join(times)} is a string"
+        ) from error
+
+
+def _settings(address: str) -> dict[str, Any]:
+    """What an address says, and how long to wait for an answer if it does not."""
+    given: dict[str, Any] | None = None
+    with suppress(psycopg.Error):
+        given = dict(conninfo_to_dict(address))
+    # A password with a slash in it is taken for a port up to there.
+    if given is None or re.fullmatch("[0-9,]*", str(given.get("port", ""))) is None:
+        # What psycopg says may have a part of the password in it.
+        how = "write postgresql://USER:PASSWORD@HOST:PORT/NAME, with %40 for @ and %2F for / in a password"
+        raise PipelineError(f"{safe(address)!r} is no address: {how}")
+    if "PGCONNECT_TIMEOUT" not in os.environ:
+        given.setdefault("connect_timeout", CONNECT_TIMEOUT_S)
+    return given
+
+
+def _arrays(columns: Sequence[TableColumn]) -> str:
+    """Without lengths: an explicit cast would cut values to them, where an INSERT refuses."""
+    return ", ".join(f"{PLACE}::{column.declared}[]" for column in columns)
 
 
 def _selected(column: TableColumn) -> str:

@@ -1,10 +1,10 @@
 """SQLite through Python's own driver."""
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import date, datetime
-from decimal import Decimal
+from datetime import UTC, date, datetime
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +19,7 @@ from pyspark.sql.types import (
     FloatType,
     IntegerType,
     LongType,
+    NumericType,
     ShortType,
     StringType,
     TimestampNTZType,
@@ -32,12 +33,16 @@ from levada.spark.pipeline.databases import (
     CursorRange,
     Database,
     DatabaseAway,
+    Guard,
+    NotUnique,
     Row,
     TableColumn,
+    not_of_type,
     quoted,
     quoted_table,
     range_condition,
 )
+from levada.spark.pipeline.problems import PipelineError
 
 PASSING: Final = frozenset(
     {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL}
@@ -58,6 +63,12 @@ AFFINITIES: Final[tuple[tuple[str, DataType], ...]] = (
 """SQLite's own way to understand a declared type: the first word that it contains."""
 
 
+AT_LEAST: Final = "levada_at_least"
+"""A function of ours: SQLite keeps decimals as text, which it would compare letter by letter."""
+
+UNIQUE: Final = frozenset({sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY})
+
+
 class SqliteDatabase(Database):
     """A file; one writer at a time, so that rows become visible in the order of their cursor."""
 
@@ -70,6 +81,7 @@ class SqliteDatabase(Database):
                 raise DatabaseAway(f"{path}: there is no such directory")
             # Autocommit, so that transactions begin where we say.
             self._connection = sqlite3.connect(path, timeout=CONNECT_TIMEOUT_S, isolation_level=None)
+        self._connection.create_function(AT_LEAST, 2, _is_at_least, deterministic=True)
 
     def close(self) -> None:
         self._connection.close()
@@ -85,14 +97,28 @@ class SqliteDatabase(Database):
         with passing_errors():
             return self._connection.execute(statement, parameters).fetchall()
 
-    def execute_many(self, statement: str, rows: list[Row]) -> None:
-        with passing_errors():
-            self._connection.executemany(statement, [tuple(map(_stored, row)) for row in rows])
+    def create_table(self, table: str, definition: str) -> None:
+        self.execute(f"CREATE TABLE IF NOT EXISTS {quoted_table(table)} ({definition})")
 
     def insert_many(self, table: str, columns: Sequence[TableColumn], on_conflict: str, rows: list[Row]) -> None:
         names = ", ".join(quoted(column.name) for column in columns)
         places = ", ".join("?" for _ in columns)
-        self.execute_many(f"INSERT INTO {quoted_table(table)} ({names}) VALUES ({places}) {on_conflict}", rows)
+        self._execute_many(f"INSERT INTO {quoted_table(table)} ({names}) VALUES ({places}) {on_conflict}", rows)
+
+    def delete_many(self, table: str, key: Sequence[TableColumn], guard: Guard | None, rows: list[Row]) -> None:
+        conditions = [f"{quoted(column.name)} = ?" for column in key]
+        if guard is not None:
+            kept = quoted(guard.column.name)
+            conditions.append(f"({kept} IS NULL OR {self.at_least(guard, '?', kept)})")
+        self._execute_many(f"DELETE FROM {quoted_table(table)} WHERE {' AND '.join(conditions)}", rows)
+
+    def at_least(self, guard: Guard, new: str, kept: str) -> str:
+        if isinstance(guard.type, NumericType):
+            return f"{AT_LEAST}({new}, {kept})"
+        if isinstance(guard.type, StringType):
+            # By its bytes, as Spark does, whatever the column's affinity and collation are.
+            return f"CAST({new} AS TEXT) COLLATE BINARY >= CAST({kept} AS TEXT)"
+        return f"{new} >= {kept}"
 
     def columns(self, table: str) -> list[TableColumn]:
         found = self.execute("SELECT * FROM pragma_table_info(?)", [_bare(table)])
@@ -110,18 +136,15 @@ class SqliteDatabase(Database):
         self, table: str, columns: Sequence[TableColumn], cursor: str, bounds: CursorRange
     ) -> Iterator[list[Row]]:
         condition, parameters = range_condition(cursor, bounds, self.placeholder)
-        names = ", ".join(quoted(column.name) for column in columns)
-        booleans = [isinstance(column.type, BooleanType) for column in columns]
+        # Any column can have any value: what is read as text becomes text, whatever it is.
+        names = ", ".join(
+            f"CAST({quoted(column.name)} AS TEXT)" if isinstance(column.type, StringType) else quoted(column.name)
+            for column in columns
+        )
         with passing_errors():
             found = self._connection.execute(f"SELECT {names} FROM {quoted_table(table)} {condition}", parameters)
             while rows := found.fetchmany(READ_ROWS):
-                yield [
-                    tuple(
-                        bool(value) if is_boolean and value is not None else value
-                        for value, is_boolean in zip(row, booleans)
-                    )
-                    for row in rows
-                ]
+                yield [tuple(map(_read, row, columns)) for row in rows]
 
     def last_cursor(self, table: str, cursor: str, bounds: CursorRange, most: int | None) -> Cursor | None:
         condition, parameters = range_condition(cursor, bounds, self.placeholder)
@@ -138,6 +161,10 @@ class SqliteDatabase(Database):
         found = self.execute(f"SELECT batch FROM {quoted_table(table)} WHERE query = ?", [query])
         return found[0][0] if found else None
 
+    def _execute_many(self, statement: str, rows: list[Row]) -> None:
+        with passing_errors():
+            self._connection.executemany(statement, [tuple(map(_stored, row)) for row in rows])
+
 
 @contextmanager
 def passing_errors() -> Iterator[None]:
@@ -148,6 +175,10 @@ def passing_errors() -> Iterator[None]:
         if getattr(error, "sqlite_errorcode", 0) & 0xFF in PASSING:
             raise DatabaseAway(str(error)) from error
         raise
+    except sqlite3.IntegrityError as error:
+        if getattr(error, "sqlite_errorcode", 0) in UNIQUE:
+            raise NotUnique(str(error)) from error
+        raise
 
 
 def _bare(table: str) -> str:
@@ -155,10 +186,71 @@ def _bare(table: str) -> str:
 
 
 def _stored(value: Any) -> Any:
-    """SQLite has numbers, text and bytes; the rest is kept as text that sorts as the value does."""
+    """SQLite has numbers, text and bytes; the rest is kept as text. Times sort as text as they do in time."""
     if isinstance(value, datetime):
         return value.isoformat(" ", "microseconds")
-    return str(value) if isinstance(value, date | Decimal) else value
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    return str(value) if isinstance(value, date) else value
+
+
+def _is_at_least(new: Any, kept: Any) -> bool | None:
+    if new is None or kept is None:
+        return None
+    try:
+        return Decimal(str(new)) >= Decimal(str(kept))
+    except InvalidOperation:
+        # What is kept is no number: it is not from here, and comes before all that is.
+        return True
+
+
+def _read(value: Any, column: TableColumn) -> Any:
+    reader = READERS.get(type(column.type))
+    if reader is None or value is None:
+        return value
+    try:
+        return reader(value)
+    except (ValueError, ArithmeticError) as error:
+        raise PipelineError(not_of_type(column, repr(value))) from error
+
+
+def _flag(value: Any) -> bool:
+    if isinstance(value, str):
+        return FLAGS[value.lower()] if value.lower() in FLAGS else _flag(float(value))
+    return bool(value)
+
+
+def _whole(value: Any) -> int:
+    number = int(value)
+    if isinstance(value, float) and number != value:
+        raise ValueError(f"{value!r} is not a whole number")
+    return number
+
+
+def _time(value: Any) -> Any:
+    """Text, as SQLite's own functions write it; all times are UTC that do not say otherwise."""
+    at = _plain_time(value)
+    return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+
+
+def _plain_time(value: Any) -> datetime:
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} may be seconds, milliseconds or days")
+    return datetime.fromisoformat(value)
+
+
+def _day(value: Any) -> date:
+    return _plain_time(value).date()
+
+
+FLAGS: Final = {"true": True, "false": False}
+
+READERS: Final[dict[type[DataType], Callable[[Any], Any]]] = {
+    BooleanType: _flag, ByteType: _whole, ShortType: _whole, IntegerType: _whole, LongType: _whole,
+    DecimalType: lambda value: Decimal(str(value)), TimestampType: _time, TimestampNTZType: _plain_time,
+    DateType: _day,
+}  # fmt: skip
+"""How values that are there become those of a column's type: SQLite lets any value into any column."""
 
 
 def _spark_type(declared: str) -> DataType:

@@ -90,6 +90,7 @@ def _database(part: PipelinePart) -> DatabaseSink:
         options.get("delete_when"),
         options.get("create", False),
         options.get("retry_for", DEFAULT_RETRY_S),
+        options.get("mode") == "complete",
     )
 
 

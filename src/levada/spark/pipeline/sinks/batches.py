@@ -10,6 +10,8 @@ from typing import ClassVar, Final
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
+from levada.spark.pipeline.problems import PipelineError
+
 FIRST_WAIT_S: Final = 0.2
 LONGEST_WAIT_S: Final = 15.0
 
@@ -56,6 +58,20 @@ class BatchSink(ABC):
 
     @abstractmethod
     def write(self, frame: DataFrame, batch: MicroBatch, control: Control) -> None: ...
+
+
+def is_written(last: int | None, batch: MicroBatch) -> bool:
+    """Whether the output has the batch, by the last one that it has; PipelineError if that is a later one.
+
+    Spark never goes back by more than one batch: this is an older copy of the checkpoint, whose batches need not be
+    those that were written, or a driver that slept while another went on.
+    """
+    if last is not None and last > batch.number:
+        raise PipelineError(
+            f"batch {last} of this query is written, and Spark is at batch {batch.number} again: the checkpoint is "
+            "older than the output, and its batches may not be those written; begin with a new checkpoint"
+        )
+    return last == batch.number
 
 
 def visible(names: Sequence[str]) -> list[str]:

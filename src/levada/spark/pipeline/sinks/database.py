@@ -9,22 +9,27 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructType
 
-from levada.spark.pipeline.chunks import chunks
+from levada.spark.pipeline.chunks import Spool, packed_chunks, spooled
 from levada.spark.pipeline.databases import (
     Database,
     DatabaseAway,
-    Row,
-    TableColumn,
+    Guard,
     connect,
     quoted,
     quoted_table,
     safe,
 )
 from levada.spark.pipeline.problems import PipelineError, unknown
-from levada.spark.pipeline.sinks.batches import BatchSink, Control, MicroBatch, visible
+from levada.spark.pipeline.sinks.batches import BatchSink, Control, MicroBatch, is_written, visible
+from levada.spark.pipeline.tables import Table, TableWriter
 
 BOOKS: Final = "levada_batches"
 """A table in the same database: the last batch of each query that is written."""
+
+BOOKS_DEFINITION: Final = "query VARCHAR(200) PRIMARY KEY, batch BIGINT NOT NULL"
+BOOKS_RIGHTS: Final = ("SELECT", "INSERT", "UPDATE")
+TEXTS: Final = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
+"""In Spark's SQL: what is in them are no columns."""
 
 DELETED: Final = "_deleted"
 COUNT: Final = "_count"
@@ -35,7 +40,7 @@ NEVER: Final = -1
 @dataclass(frozen=True, slots=True)
 class DatabaseSink(BatchSink):
     """`order` says which change of a key is the last, `delete_when` (SQL) which ones delete; `retry_for_s` how long to
-    wait for a database that is away."""
+    wait for a database that is away; `is_complete` that each batch is the whole table."""
 
     address: str
     table: str
@@ -44,6 +49,7 @@ class DatabaseSink(BatchSink):
     delete_when: str | None = None
     create: bool = False
     retry_for_s: float = DEFAULT_RETRY_S
+    is_complete: bool = False
 
     modes: ClassVar[Sequence[str]] = ("append", "update")
 
@@ -60,11 +66,16 @@ class DatabaseSink(BatchSink):
     def write(self, frame: DataFrame, batch: MicroBatch, control: Control) -> None:
         """In one transaction with the batch's number; tried again while the database is away."""
         changes = last_changes(frame, self.key, self.order, self.delete_when)
+        # All of it, before there is a transaction: that must not wait for Spark.
+        with spooled(packed_chunks(changes)) as spool:
+            self._write_when_back(changes.schema, spool, batch, control)
+
+    def _write_when_back(self, schema: StructType, spool: Spool, batch: MicroBatch, control: Control) -> None:
         waits = control.waits(self.retry_for_s)
         while True:
             try:
                 with connect(self.address) as database:
-                    self._write_once(database, changes, batch)
+                    self._write_once(database, schema, spool, batch)
                 control.report("")
                 return
             except DatabaseAway as error:
@@ -74,32 +85,45 @@ class DatabaseSink(BatchSink):
                         f"{safe(self.address)} was away for {self.retry_for_s:g} s (retry_for): {error}"
                     ) from error
 
-    def _write_once(self, database: Database, changes: DataFrame, batch: MicroBatch) -> None:
+    def _write_once(self, database: Database, schema: StructType, spool: Spool, batch: MicroBatch) -> None:
         mark = database.placeholder
-        if self.create and not database.columns(self.table):
-            database.execute(self._create_statement(database, changes.schema))
-        database.execute(f"CREATE TABLE IF NOT EXISTS {BOOKS} (query VARCHAR(200) PRIMARY KEY, batch BIGINT NOT NULL)")
+        if self.create:
+            database.create_table(self.table, self._table_definition(database, schema))
+        database.create_table(BOOKS, BOOKS_DEFINITION)
+        table = self._table(database, schema)
         database.begin()
         database.execute(
             f"INSERT INTO {BOOKS} (query, batch) VALUES ({mark}, {mark}) ON CONFLICT (query) DO NOTHING",
             [batch.query, NEVER],
         )
         # Held until the commit: of two drivers with one checkpoint the second finds the batch done.
-        last = database.lock_batch(BOOKS, batch.query)
-        if last is not None and last >= batch.number:
+        if is_written(database.lock_batch(BOOKS, batch.query), batch):
             return
-        table = Table(self.table, tuple(database.columns(self.table)), self.key, self.order)
-        for chunk in chunks(changes):
-            _apply(database, table, chunk.schema.names, [tuple(row.values()) for row in chunk.to_pylist()])
+        writer = TableWriter(database, table, schema.names, DELETED)
+        if self.is_complete:
+            writer.clear()
+        elif self.delete_when is not None:
+            # First, as what is inserted may have what they give up.
+            writer.delete(spool)
+        writer.upsert(spool)
         database.execute(f"UPDATE {BOOKS} SET batch = {mark} WHERE query = {mark}", [batch.number, batch.query])
         database.commit()
+
+    def _table(self, database: Database, schema: StructType) -> Table:
+        columns = {column.name: column for column in database.columns(self.table)}
+        written = tuple(column for name, column in columns.items() if name in schema.names)
+        guard = None
+        if self.order in columns:
+            guard = Guard(columns[self.order], schema[self.order].dataType)
+        return Table(self.table, written, tuple(columns[name] for name in self.key), guard)
 
     def _table_problems(self, database: Database, schema: StructType) -> list[str]:
         columns = {column.name for column in database.columns(self.table)}
         if not columns and self.create:
-            return self._type_problems(database, schema)
+            made = self._creation_problems(database, self.table) or self._books_problems(database)
+            return self._type_problems(database, schema) + made
         if not columns:
-            statement = self._create_statement(database, schema)
+            statement = _create_statement(self.table, self._table_definition(database, schema))
             return [f"there is no table {self.table!r}; set create: true, or make it: {statement}"]
         found = [
             f"table {self.table!r}: {unknown('column', name, columns)}" for name in self.key if name not in columns
@@ -111,7 +135,35 @@ class DatabaseSink(BatchSink):
             for name in visible(schema.names)
             if name not in columns and not self._is_only_used(name) and name not in self.key
         ]
-        return found + self._type_problems(database, schema)
+        found += self._type_problems(database, schema)
+        return found or self._rights_problems(database, schema)
+
+    def _rights_problems(self, database: Database, schema: StructType) -> list[str]:
+        table = self._table(database, schema)
+        written = [column.name for column in table.written]
+        changed = [column.name for column in table.written if column not in table.key]
+        # What a conflict reads of the row that is new counts as read from the table.
+        needed = [("INSERT", written), ("SELECT", written), *([("UPDATE", changed)] if changed else [])]
+        lacking = [right for right, columns in needed if database.lacking(self.table, right, columns)]
+        if (self.delete_when is not None or self.is_complete) and database.lacking(self.table, "DELETE"):
+            lacking.append("DELETE")
+        return _grant_problems(database, self.table, lacking) + self._books_problems(database)
+
+    def _books_problems(self, database: Database) -> list[str]:
+        if not database.columns(BOOKS):
+            return self._creation_problems(database, BOOKS)
+        lacking = [right for right in BOOKS_RIGHTS if database.lacking(BOOKS, right)]
+        return _grant_problems(database, BOOKS, lacking)
+
+    def _creation_problems(self, database: Database, table: str) -> list[str]:
+        if database.may_create(table):
+            return []
+        rights = f"GRANT {', '.join(BOOKS_RIGHTS)} ON {BOOKS} TO {database.user}"
+        how = f"let its owner run: {_create_statement(BOOKS, BOOKS_DEFINITION)}; {rights}"
+        return [
+            f"table {table!r} is not there, and {database.user!r} may not create it: "
+            + (how if table == BOOKS else "let the database's owner create it")
+        ]
 
     def _type_problems(self, database: Database, schema: StructType) -> list[str]:
         return [
@@ -122,55 +174,31 @@ class DatabaseSink(BatchSink):
 
     def _is_only_used(self, name: str) -> bool:
         """Columns that say what to do with a row need not be in the table."""
-        return name == self.order or name in re.findall(r"\w+", self.delete_when or "")
+        words = re.findall(r"\w+", TEXTS.sub("", self.delete_when or "").lower())
+        return name == self.order or name.lower() in words
 
     def _named(self) -> list[str]:
         return [*self.key, *([self.order] if self.order else [])]
 
-    def _create_statement(self, database: Database, schema: StructType) -> str:
+    def _table_definition(self, database: Database, schema: StructType) -> str:
+        """With every column: which ones only say what to do with a row, the rows do not tell."""
         kept = [
             f"{quoted(field.name)} {database.column_type(field.dataType)}"
             for field in schema.fields
-            if not field.name.startswith("_") and (field.name == self.order or not self._is_only_used(field.name))
+            if not field.name.startswith("_")
         ]
-        key = ", ".join(quoted(name) for name in self.key)
-        return f"CREATE TABLE IF NOT EXISTS {quoted_table(self.table)} ({', '.join(kept)}, PRIMARY KEY ({key}))"
+        return f"{', '.join(kept)}, PRIMARY KEY ({', '.join(quoted(name) for name in self.key)})"
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
-    """The statements for one table."""
+def _create_statement(table: str, definition: str) -> str:
+    return f"CREATE TABLE IF NOT EXISTS {quoted_table(table)} ({definition})"
 
-    name: str
-    columns: tuple[TableColumn, ...]
-    key: tuple[str, ...]
-    order: str | None
 
-    @property
-    def guard(self) -> str | None:
-        """The order column if the table keeps it: an older change, even from an older batch, changes nothing then."""
-        return self.order if self.order in {column.name for column in self.columns} else None
-
-    def written(self, names: Sequence[str]) -> list[TableColumn]:
-        return [column for column in self.columns if column.name in names]
-
-    def on_conflict(self, written: Sequence[TableColumn]) -> str:
-        key = ", ".join(quoted(name) for name in self.key)
-        others = [quoted(column.name) for column in written if column.name not in self.key]
-        if not others:
-            return f"ON CONFLICT ({key}) DO NOTHING"
-        update = f"ON CONFLICT ({key}) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in others)}"
-        if self.guard is None:
-            return update
-        kept, new = f"{quoted_table(self.name)}.{quoted(self.guard)}", f"excluded.{quoted(self.guard)}"
-        return f"{update} WHERE {kept} IS NULL OR {new} >= {kept}"
-
-    def delete(self, placeholder: str) -> str:
-        conditions = [f"{quoted(name)} = {placeholder}" for name in self.key]
-        if self.guard is not None:
-            guard = quoted(self.guard)
-            conditions.append(f"({guard} IS NULL OR {guard} <= {placeholder})")
-        return f"DELETE FROM {quoted_table(self.name)} WHERE {' AND '.join(conditions)}"
+def _grant_problems(database: Database, table: str, rights: Sequence[str]) -> list[str]:
+    if not rights:
+        return []
+    user, wanted = database.user, ", ".join(rights)
+    return [f"table {table!r}: {user!r} has no right to {wanted}: GRANT {wanted} ON {table} TO {user}"]
 
 
 def last_changes(frame: DataFrame, key: Sequence[str], order: str | None, delete_when: str | None) -> DataFrame:
@@ -211,17 +239,3 @@ def _not_null(name: str) -> Any:
     column = F.col(quoted_for_spark(name))
     text = f"the key column {name!r} is null in a row: a quality rule can send such rows to the dead letters"
     return F.when(column.isNull(), F.raise_error(F.lit(text))).otherwise(column)
-
-
-def _apply(database: Database, table: Table, names: list[str], rows: list[Row]) -> None:
-    place = {name: index for index, name in enumerate(names)}
-    deleted = place[DELETED]
-    written = table.written(names)
-    places = [place[column.name] for column in written]
-    inserted = [tuple(row[index] for index in places) for row in rows if not row[deleted]]
-    if inserted:
-        database.insert_many(table.name, written, table.on_conflict(written), inserted)
-    named = [place[name] for name in (*table.key, *([table.guard] if table.guard else []))]
-    removed = [tuple(row[index] for index in named) for row in rows if row[deleted]]
-    if removed:
-        database.execute_many(table.delete(database.placeholder), removed)

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from levada.spark.pipeline.chunks import chunks
 from levada.spark.pipeline.problems import one_line, unknown
-from levada.spark.pipeline.sinks.batches import BatchSink, Control, MicroBatch, visible
+from levada.spark.pipeline.sinks.batches import BatchSink, Control, MicroBatch, is_written, visible
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +41,15 @@ class DeltaSink(BatchSink):
     def write(self, frame: DataFrame, batch: MicroBatch, control: Control) -> None:
         from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-        if DeltaTable.is_deltatable(self.directory):
-            last = DeltaTable(self.directory).transaction_version(batch.query)
-            if last is not None and last >= batch.number:
-                return
+        is_there = DeltaTable.is_deltatable(self.directory)
+        if is_there and is_written(DeltaTable(self.directory).transaction_version(batch.query), batch):
+            return
         rows = _reader(frame.select(*(f"`{name}`" for name in visible(frame.columns))))
         if rows is None:
-            return
+            if not self.is_complete:
+                return
+            # No rows are a result as well: those of the batch before go.
+            rows = pa.RecordBatchReader.from_batches(_without_rows(frame), [])
         write_deltalake(
             self.directory,
             rows,
@@ -56,14 +59,23 @@ class DeltaSink(BatchSink):
         )
 
 
+def _without_rows(frame: DataFrame) -> pa.Schema:
+    fields = [field for field in frame.schema.fields if field.name in visible(frame.columns)]
+    return _nullable(to_arrow_schema(StructType(fields), timezone="UTC"))
+
+
+def _nullable(schema: pa.Schema) -> pa.Schema:
+    """Whether a column can be null depends on the query's plan; a table should not."""
+    return pa.schema([field.with_nullable(True) for field in schema])
+
+
 def _reader(frame: DataFrame) -> pa.RecordBatchReader | None:
     """The rows as a stream; None if there are none."""
     rows = chunks(frame)
     first = next(rows, None)
     if first is None:
         return None
-    # Whether a column can be null depends on the query's plan; a table should not.
-    schema = pa.schema([field.with_nullable(True) for field in first.schema])
+    schema = _nullable(first.schema)
 
     def batches() -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays(first.columns, schema=schema)

@@ -23,11 +23,13 @@ from levada.spark.pipeline.databases import (
     CursorRange,
     Database,
     DatabaseAway,
+    Row,
     TableColumn,
     connect,
     connect_when_back,
+    not_of_type,
 )
-from levada.spark.pipeline.problems import PipelineError, unknown
+from levada.spark.pipeline.problems import PipelineError, one_line, unknown
 
 FORMAT: Final = "levada_table"
 OPTIONS: Final = ("database", "table", "cursor", "maxRowsPerTrigger", "pollMs", "settleMs")
@@ -51,8 +53,8 @@ def read_table(
     """All rows of a table, then each row again whenever its `cursor` column has grown.
 
     The cursor is an increasing number or a time of the last change. A row that is deleted is not seen: mark it as
-    deleted instead, or read a table of changes. Rows without a cursor are not seen either. If transactions can commit
-    in another order than their cursors have, `settle_s` must be longer than they last.
+    deleted instead, or read a table of changes. Rows without a cursor, or with an infinite one, are not seen either. If
+    transactions can commit in another order than their cursors have, `settle_s` must be longer than they last.
     """
     spark.dataSource.register(TableSource)
     reader = spark.readStream.format(FORMAT).options(database=database, table=table, cursor=cursor)
@@ -135,17 +137,22 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """An idle query asks a hundred times a second; the database is asked once in a poll interval."""
-        try:
-            return self._latest_offset(start, limit)
-        except DatabaseAway:
-            # Nothing is lost by waiting; a database that is away for long is not coming back.
-            if time.monotonic() - self._reached_at > LONGEST_AWAY_S:
-                raise
-            time.sleep(self._settings.poll_s)
-            return start
+        while True:
+            try:
+                return self._latest_offset(start, limit)
+            except DatabaseAway:
+                # Nothing is lost by waiting; a database that is away for long is not coming back.
+                if time.monotonic() - self._reached_at > LONGEST_AWAY_S:
+                    raise
+                time.sleep(self._settings.poll_s)
+            if not self._is_bounded:
+                # With an end, no news would be taken for it.
+                return start
 
     def _latest_offset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        if not self._is_bounded:
+        if self._is_bounded:
+            self._look_once(start)
+        else:
             self._look(time.monotonic())
         newest = self._settled
         if newest is None or start["cursor"] == newest or self._exhausted == (start["cursor"], newest):
@@ -161,8 +168,8 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"cursor": end}
 
     def prepareForTriggerAvailableNow(self) -> None:
+        """The end is what is there at the first question for it, which the database may be away for."""
         self._is_bounded = True
-        self._settled = self._newest()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[RangePartition]:
         return [RangePartition(start["cursor"], end["cursor"])] if start != end else []
@@ -174,8 +181,17 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             columns = self._columns(database)
             bounds = CursorRange(partition.start, partition.end)
             for rows in database.select(self._settings.table, columns, self._settings.cursor, bounds):
-                arrays = [pa.array(values, field.type) for values, field in zip(zip(*rows), schema)]
-                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+                yield pa.RecordBatch.from_arrays(self._arrays(rows, columns, schema), schema=schema)
+
+    def _arrays(self, rows: list[Row], columns: list[TableColumn], schema: pa.Schema) -> list[pa.Array]:
+        arrays = []
+        for values, column, field in zip(zip(*rows), columns, schema):
+            try:
+                arrays.append(pa.array(values, field.type))
+            except (pa.ArrowException, ArithmeticError) as error:
+                text = not_of_type(column, f"a value ({one_line(str(error), 100)})")
+                raise PipelineError(f"table {self._settings.table!r}: {text}") from error
+        return arrays
 
     def _look(self, now: float) -> None:
         """What was there `settle_s` ago is settled: a transaction with a smaller cursor has committed by now."""
@@ -187,6 +203,15 @@ class TableStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 # The last look is kept for its time.
                 self._seen.append((at, self._settled))
                 return
+
+    def _look_once(self, start: dict[str, Any]) -> None:
+        """What is there when a run begins that has an end. If there is news, it is settled after its time."""
+        if not self._seen:
+            self._seen.append((time.monotonic(), self._newest()))
+        at, newest = self._seen[0]
+        if newest is not None and newest not in (start["cursor"], self._settled):
+            time.sleep(max(0.0, at + self._settings.settle_s - time.monotonic()))
+            self._settled = newest
 
     def _newest(self) -> Cursor | None:
         with connect(self._settings.database) as database:
