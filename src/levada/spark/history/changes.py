@@ -86,7 +86,8 @@ def apply_changes(
     Events with an unknown operation, without a key or without an order are rejected (`Rows`) or an error (DataFrame).
     """
     if isinstance(changed, Rows):
-        return changed.with_frame(_apply(changed.frame, Order.of(changed.frame, key, operation, order)))
+        ordered = Order.of(changed.frame, key, operation, order)
+        return changed.rejecting(lambda frame, step: _apply(frame, ordered, step))
     return _apply(changed, Order.of(changed, key, operation, order))
 
 
@@ -169,9 +170,9 @@ class Order:
         return sf.try_element_at(table, sf.upper(sf.trim(sf.col(self.operation))))
 
 
-def _apply(frame: DataFrame, order: Order) -> DataFrame:
-    if REJECTED in frame.columns:
-        checked = reject(frame, order.objection.isNotNull(), order.objection, STAGE)
+def _apply(frame: DataFrame, order: Order, step: int | None = None) -> DataFrame:
+    if step is not None:
+        checked = reject(frame, order.objection.isNotNull(), order.objection, STAGE, step)
         checked = checked.withColumn(order.operation, sf.coalesce(order.meant, sf.col(order.operation)))
     else:
         complaint = sf.raise_error(sf.concat(sf.lit("change cannot be applied: "), order.objection)).cast("string")

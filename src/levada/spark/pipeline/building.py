@@ -161,8 +161,7 @@ def _python(part: PipelinePart, built: Built, context: Context, directory: Path)
     if not isinstance(found, Rows | DataFrame):
         raise PipelineError(f"{part.value} must return rows or a DataFrame, not {type(found).__name__}")
     for given in inputs:
-        if isinstance(found, Rows):
-            context.carry_on(given, found)
+        found = context.carry_on(given, found)
     return found
 
 

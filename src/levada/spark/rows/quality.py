@@ -56,7 +56,10 @@ def quality(rows: Kind, rules: Iterable[Rule], *, name: str | Observation | None
     if isinstance(rows, DataFrame):
         return observed.where(~is_broken).drop(BROKEN)
     reason = sf.concat(sf.lit("broken rules: "), sf.array_join(BROKEN, ", "))
-    rejected = rows.with_frame(observed).reject(is_broken, reason, STAGE)
+    observed_rows = rows.with_frame(observed)
+    if not all(rule.is_repeatable for rule in held):
+        observed_rows = observed_rows.unrepeatable()
+    rejected = observed_rows.reject(is_broken, reason, STAGE)
     return rejected.with_frame(rejected.frame.drop(BROKEN))
 
 

@@ -19,12 +19,23 @@ class Rule:
 
     name: str
 
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether a row that breaks it always does."""
+        return True
+
 
 @dataclass(frozen=True, slots=True)
 class Condition(Rule):
     """Something that is true of a row that keeps it; unknown (null) counts as kept."""
 
     holds: Callable[[DataFrame], Column]
+    is_timed: bool = False
+    """Whether it depends on when the row is looked at."""
+
+    @property
+    def is_repeatable(self) -> bool:
+        return not self.is_timed
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +45,10 @@ class Unique(Rule):
     keys: tuple[str, ...]
     within_ms: int
     timestamp: str | None
+
+    @property
+    def is_repeatable(self) -> bool:
+        return False
 
 
 def not_null(column: str) -> Rule:
@@ -72,7 +87,7 @@ def fresh(column: str, within: Duration) -> Rule:
         time = column_of(frame, column, name).cast("timestamp")
         return sf.unix_millis(sf.current_timestamp()) - sf.unix_millis(time) <= within_ms
 
-    return Condition(name, holds)
+    return Condition(name, holds, is_timed=True)
 
 
 def check(name: str, condition: str) -> Rule:
