@@ -8,6 +8,7 @@ from pyspark.sql.types import StructType
 
 from levada.spark.pipeline.problems import PipelineError, unknown
 from levada.spark.pipeline.sinks.batches import BatchSink, Control, MicroBatch, visible
+from levada.spark.rows.problems import quoted
 
 OWNER: Final = "_levada_query"
 """A file with the id of the query whose batches are here."""
@@ -45,7 +46,7 @@ class ParquetSink(BatchSink):
         name = f"batch={batch.number}"
         if place.exists(name):
             return
-        written = frame.select(*(f"`{column}`" for column in visible(frame.columns)))
+        written = frame.select(*map(quoted, visible(frame.columns)))
         written.write.partitionBy(*self.partition_by).mode("overwrite").parquet(place.path(f"{STAGING}/{name}"))
         place.rename(f"{STAGING}/{name}", name)
 
