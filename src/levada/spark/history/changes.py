@@ -161,6 +161,12 @@ class Order:
             for what, names in (("key", self.keys), ("order", self.columns))
             for name in names
         ]
+        if not self.columns:
+            assert self.place is not None
+            # A line of a file has no offset.
+            nulls.append(
+                sf.when(self.place["offset"].isNull(), sf.lit("nothing orders it: name a column, order='version'"))
+            )
         known = f" is none of {INSERT}, {UPDATE}, {DELETE} (or c, u, d)"
         unknown = sf.when(self.meant.isNull(), sf.concat(sf.lit(f"operation {self.operation} = "), told, sf.lit(known)))
         return sf.coalesce(*nulls, unknown)

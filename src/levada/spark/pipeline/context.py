@@ -71,9 +71,10 @@ class Context:
         self.topics.setdefault(topic, f"sources.{name or topic}")
         return self._keep(RowOrigin(name or topic, rows))
 
-    def files(self, directory: str, **options: Any) -> DataFrame:
-        """Files that appear in a directory: `format`, `schema`, `max_files`, `options`."""
-        return read_files(self.spark, directory, **options)
+    def files(self, directory: str, *, name: str | None = None, **options: Any) -> Rows | DataFrame:
+        """Files that appear in a directory: `format`, `schema`, `dead_letters`, `max_files`, `options`."""
+        found = read_files(self.spark, directory, **options)
+        return self._keep(RowOrigin(name or directory, found)) if isinstance(found, Rows) else found
 
     def table(self, database: str, table: str, **options: Any) -> DataFrame:
         """The changes of a database's table: `cursor`, `schema`, `max_rows`, `poll_s`, `settle_s`."""
