@@ -134,7 +134,7 @@ class Rows:
 
         return route(self, by, topics, default=default)
 
-    def quality(self, rules: "Iterable[Rule]", *, name: "str | Observation" = "quality") -> "Rows":
+    def quality(self, rules: "Iterable[Rule]", *, name: "str | Observation | None" = None) -> "Rows":
         """See `levada.spark.quality`."""
         from levada.spark.rows.quality import quality
 

@@ -138,8 +138,9 @@ def _counts(rows: Any, broken: Mapping[str, Column]) -> list[Column]:
 
 
 def _in_progress(observed: Mapping[str, Any]) -> dict[str, int]:
+    """Of a rule that several steps have, all violations; the rows are those of the step that had most."""
+    steps = [row.asDict() for name, row in observed.items() if name.startswith(PREFIX)]
     counts: Counter[str] = Counter()
-    for name, row in observed.items():
-        if name.startswith(PREFIX):
-            counts.update(row.asDict())
-    return dict(counts)
+    for step in steps:
+        counts.update(step)
+    return {**counts, CHECKED: max(step[CHECKED] for step in steps)} if steps else {}
