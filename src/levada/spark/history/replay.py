@@ -110,8 +110,7 @@ def replay(
     retractions = _retractions(_wanted(wrong, straddled, wanted, output), name)
     records = _range_frame(session, servers, wanted)
     built = _built(records, build, schema, format, tombstones)
-    corrections = _corrections(built, topic, output, name, hop, key, writing or {})
-    planned = _in_order(retractions, corrections).persist()
+    planned = _in_order(retractions, _corrections(built, topic, output, name, hop, key, writing or {})).persist()
     try:
         retracted, written = _counted(planned)
         if not dry_run:
