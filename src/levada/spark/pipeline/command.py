@@ -108,8 +108,11 @@ def run(plan: BuiltPipeline, options: PipelineOptions) -> int:
     running = Running()
     control = Control()
     signals = StopSignals(control)
+    queries = [write.name for write in plan.writes]
     with ExitStack() as stack:
-        status = stack.enter_context(StatusFile(plan.checkpoint, plan.name)) if is_local(plan.checkpoint) else None
+        status = (
+            stack.enter_context(StatusFile(plan.checkpoint, plan.name, queries)) if is_local(plan.checkpoint) else None
+        )
         groups = stack.enter_context(QueryGroups(plan.name, plan.context.bootstrap))
         stack.enter_context(signals.heard())
 
