@@ -83,7 +83,10 @@ MEANINGS: Mapping[str, str] = {
     "sources.topic.watermark": WATERMARK,
     "sources.files": "A directory in which files appear, each as a whole. Rows have `_file` and `_modified` besides",
     "sources.files.format": "`text` if it is not given: a column `value` for each line",
-    "sources.files.schema": "The fields of JSON or CSV; a line that does not fit ends the query",
+    "sources.files.schema": "The fields of JSON (an object on each line) or CSV",
+    "sources.files.dead_letters": (
+        "Where lines go that do not fit the schema; `DIRECTORY.dead-letters`, by its last name, if it is not given"
+    ),
     "sources.files.options": "More options of Spark's reader",
     "sources.files.max_files": f"At most so many files in a batch; {DEFAULT_MAX_FILES} if it is not given",
     "sources.files.watermark": WATERMARK,
@@ -108,7 +111,7 @@ MEANINGS: Mapping[str, str] = {
     "steps.python.watermark": WATERMARK,
     "steps.quality": "Rows that break a rule become dead letters",
     "steps.quality.from": FROM,
-    "steps.expire_after": "Rows older than this become dead letters; those of SQL and of files, which have none, go",
+    "steps.expire_after": "Rows older than this become dead letters; those of SQL and text files go, as they have none",
     "steps.expire_after.from": FROM,
     "steps.expire_after.timestamp": TIMESTAMP,
     "steps.deduplicate": "The columns by which a row is another one once more: it is left out",

@@ -87,6 +87,16 @@ def test_examples_are_limited_and_counts_are_not(spark: SparkSession) -> None:
     assert (report.missing_right, [each.key for each in report.examples]) == (50, [(0,), (1,), (2,)])
 
 
+def test_names_of_columns_may_have_dots(spark: SparkSession) -> None:
+    names = "`user.id` long, `a.b` string, `c``d` int, `user` struct<id: long>"
+    left = spark.createDataFrame([(1, "x", 1, (7,)), (2, "y", 2, (7,))], names)
+    right = spark.createDataFrame([(1, "x", 1, (7,)), (2, "z", 2, (7,)), (3, "z", 3, (7,))], names)
+    report = reconcile(left, right, keys="user.id", tolerance={"c`d": 1})
+    assert (report.equal, report.different, report.missing_left, report.columns) == (1, 1, 1, {"a.b": 1})
+    assert "  user.id=2: a.b 'y' != 'z'" in str(report).splitlines()
+    assert reconcile(left, right.where("`user.id` < 2"), keys=["a.b", "user.id"]).missing_right == 1
+
+
 def test_a_key_that_is_not_there_and_a_stream_are_refused(spark: SparkSession) -> None:
     with pytest.raises(ValueError, match="the left one has no key column 'user', only id"):
         reconcile(spark.range(1), spark.range(1), keys="user")

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Literal
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -83,6 +84,22 @@ def test_a_replay_replaces_exactly_the_wrong_output_and_a_second_one_changes_not
     again = replay_points(topic, wrong_range, None, output, run="fix")
     assert (again.was_done, again.retracted, again.written) == (True, 0, 0)
     check_order_and_headers(output)
+
+
+@pytest.mark.parametrize("tombstones", ["reject", "drop", "keep"])
+def test_a_replay_treats_tombstones_as_the_live_query_does(
+    bootstrap: str, new_topic: NewTopic, tombstones: Literal["reject", "drop", "keep"]
+) -> None:
+    topic, output = new_topic(configs=FOR_EVER), new_topic()
+    with Producer(bootstrap) as producer:
+        producer.send(topic, b'{"id":1,"user":"ann","amount":1}', key=b"ann")
+        producer.send(topic, None, key=b"ann")
+    live = read(topic, SCHEMA, tombstones=tombstones, dead_letters=f"{topic}.dead", stream=False).good
+    write(points(1)(live), output, key="user")
+    done = replay_points(topic, None, None, output, tombstones=tombstones)
+    written = 2 if tombstones == "keep" else 1
+    assert (done.input_rows, done.retracted, done.written) == (2, written, written)
+    assert effective(output).count() == written
 
 
 def check_order_and_headers(output: str) -> None:

@@ -1,12 +1,13 @@
 """What `levada pipeline check` finds before anything runs, and what it makes of a right pipeline."""
 
 from collections.abc import Callable
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from levada.cli.main import main
 from levada.spark.pipeline import PipelineOptions
@@ -16,6 +17,7 @@ from levada.spark.pipeline.definition import load
 from levada.spark.pipeline.problems import PipelineError
 from levada.spark.pipeline.queries import output_mode
 from levada.spark.pipeline.writes import TopicSink
+from levada.spark.rows import Rows, in_range
 
 SCHEMA = "id long, user string, amount double"
 
@@ -209,6 +211,56 @@ def test_rejected_rows_are_written_once_however_many_sinks_there_are(
         context.write(orders, name="four", topc="x")
     with pytest.raises(PipelineError, match="its rows are not a stream"):
         context.write(spark.range(1), name="five", console=True)
+
+
+BROKEN, FIRST, SECOND, THIRD = (
+    ("broken", "parse"),
+    ('{"id":0}', "quality"),
+    ('{"id":1}', "route"),
+    ('{"id":3}', "quality"),
+)
+
+
+@pytest.mark.parametrize(
+    ("sinks", "expected"),
+    [
+        (("source", "one", "two", "other"), [BROKEN, FIRST, SECOND, THIRD]),
+        (("other", "one"), [BROKEN, FIRST, SECOND, THIRD]),
+        ((), [BROKEN, FIRST, SECOND, THIRD]),
+        # A step that the context has not seen rejects what another one rejects as well.
+        (("one", "unseen"), [BROKEN, FIRST, SECOND, THIRD, THIRD]),
+    ],
+)
+def test_what_a_step_rejects_is_one_dead_letter_whichever_rows_have_sinks(
+    spark: SparkSession, tmp_path: Path, sinks: tuple[str, ...], expected: list[tuple[str, str]]
+) -> None:
+    (tmp_path / "lines").mkdir()
+    (tmp_path / "lines" / "a").write_text("\n".join(["broken", *(f'{{"id":{number}}}' for number in range(4))]))
+    context = Context(spark, "localhost:1")
+    source = context.files(str(tmp_path / "lines"), format="json", schema="id long", name="source")
+    assert isinstance(source, Rows)
+    one = context.quality(source, [in_range("id", 1)])
+    chosen = {
+        "source": source,
+        "one": one,
+        "two": context.route(one, "id", {2: "a", 3: "b"}),
+        "other": context.quality(source, [in_range("id", high=2)]),
+        "unseen": one.quality([in_range("id", high=2)]),
+    }
+    for name in sinks:
+        context.write(chosen[name], name=name, console=True)
+    left, problems = context.left_behind()
+    assert problems == []
+    assert len({write.name for write in (*context.writes, *left)}) == len(sinks) + len(left)
+    written = [write.rows.rejected for write in (*context.writes, *left) if isinstance(write.rows, Rows)]
+    letters = [rejected.select("_source.value", "_rejected.stage") for rejected in written]
+    found: list[tuple[str, str]] = []
+    writer = reduce(DataFrame.union, letters).writeStream.foreachBatch(
+        lambda rows, _: found.extend((bytes(row.value).decode(), row.stage) for row in rows.collect())
+    )
+    query = writer.option("checkpointLocation", str(tmp_path / "progress")).trigger(availableNow=True).start()
+    assert query.awaitTermination(100)
+    assert sorted(found) == sorted(expected)
 
 
 def test_a_file_that_is_wrong_is_refused_without_spark(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

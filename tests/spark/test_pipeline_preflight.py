@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from levada.spark.pipeline.status import STOPPED, StatusFile
 from tests.strangers import STRANGERS, stranger
 
 LIMIT_SECONDS = 20.0
@@ -26,6 +27,12 @@ def pipeline(context):
 
 
 def pipeline(command: str, file: Path, address: str) -> "subprocess.CompletedProcess[str]":
+    ran = run_of(command, file, address)
+    assert not (file.parent / "progress").exists()
+    return ran
+
+
+def run_of(command: str, file: Path, address: str) -> "subprocess.CompletedProcess[str]":
     """In a process of its own, which would not find a Java if it looked for one."""
     flags = ["--bootstrap-server", address, "--checkpoint", str(file.parent / "progress")]
     environment = {**os.environ, "JAVA_HOME": "/no/such/java", "PATH": "/no/such/path"}
@@ -37,7 +44,6 @@ def pipeline(command: str, file: Path, address: str) -> "subprocess.CompletedPro
     assert time.monotonic() - began < LIMIT_SECONDS, ran
     assert ran.returncode == 1
     assert ran.stdout == ""
-    assert not (file.parent / "progress").exists()
     return ran
 
 
@@ -66,3 +72,17 @@ def test_a_topic_that_is_not_there_and_a_type_that_is_none_are_a_line_each(
         "levada: sources.orders.schema: unknown type 'lng' of field 'id'; did you mean long?\n"
         f"levada: sources.orders: unknown topic '{topic}x'; did you mean {topic}?\n"
     )
+
+
+def test_a_second_run_on_one_checkpoint_is_refused(tmp_path: Path) -> None:
+    """By its name or by the name of a query, which has its progress in one place."""
+    progress = tmp_path / "progress"
+    progress.mkdir()
+    for name, said in (("first", "pipeline 'first'"), ("second", "query 'clean' of another pipeline")):
+        file = tmp_path / f"{name}.yaml"
+        file.write_text(PIPELINE.format(topic="orders", schema="id long", out=tmp_path / "out"))
+        with StatusFile(str(progress), "first", ["clean"]) as first:
+            ran = run_of("run", file, "localhost:1")
+            first.end(STOPPED)
+        said += f" runs already with the checkpoint {progress}: stop it, or give another --checkpoint"
+        assert ran.stderr == f"levada: {said}\n"

@@ -10,10 +10,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.datasource import ReadMaxRows
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from levada.spark.pipeline.failure import failure_of
 from levada.spark.pipeline.problems import PipelineError
 from levada.spark.pipeline.sources import read_files, read_table
 from levada.spark.pipeline.sources.table import BEGINNING, TableStreamReader, table_settings
+from levada.spark.rows import Rows, check
+from levada.spark.rows.writing import outgoing
 from tests.spark.databases import SqliteFile, TestDatabase
 
 
@@ -111,6 +112,7 @@ def test_lines_of_files_come_once_with_their_place(
     logs.mkdir()
     (logs / "a.log").write_text("one\ntwo\n")
     lines = read_files(spark, str(logs), max_files=1)
+    assert isinstance(lines, DataFrame)
     found = drained(lines, "value", "_file", "_modified")
     assert sorted(row[0] for row in found) == ["one", "two"]
     assert found[0][1].endswith("/logs/a.log")
@@ -119,20 +121,81 @@ def test_lines_of_files_come_once_with_their_place(
     assert [row[0] for row in drained(lines, "value")] == ["three"]
 
 
-def test_a_line_of_json_that_does_not_fit_ends_the_query(spark: SparkSession, tmp_path: Path) -> None:
-    """Spark would make it a row of nulls otherwise."""
+def test_a_line_of_a_file_that_does_not_fit_is_a_dead_letter(
+    spark: SparkSession, tmp_path: Path, drained: Callable[..., list[tuple[Any, ...]]]
+) -> None:
+    logs = tmp_path / "the logs"
+    logs.mkdir()
+    broken = [
+        b'{"id": "x"}',
+        b'{"id": 2}{"id": 3}',
+        b'{"id": 4},"x":1',
+        b"no",
+        b'{"name": "n"}',
+        b'{"id":5,"name":"\xff"}',
+    ]
+    (logs / "a.json").write_bytes(b"\n".join([b'{"id": 1, "name": "n"}', b"", *broken, b'{"id": 6}\r\n']))
+    rows = read_files(spark, str(logs), format="json", schema="id long not null, name string")
+    assert isinstance(rows, Rows)
+    assert rows.dead_letters == "the-logs.dead-letters"
+    written = outgoing(rows, "out", key="id").selectExpr("topic", "value", "headers", "timestamp")
+    found = drained(written, "topic", "value", "headers", "timestamp")
+    good = [bytes(value) for topic, value, *_ in found if topic == "out"]
+    assert sorted(good) == [b'{"id":1,"name":"n"}', b'{"id":6}']
+    letters = {bytes(value): headers for topic, value, headers, _ in found if topic != "out"}
+    assert sorted(letters) == sorted(broken)
+    headers = {header["key"]: bytes(header["value"]).decode() for header in letters[broken[1]]}
+    assert headers.pop("levada-file").endswith("/the%20logs/a.json")
+    assert headers.pop("levada-dead-letter-timestamp").isdigit()
+    assert headers == {
+        "levada-dead-letter-reason": "there is something after the JSON object",
+        "levada-dead-letter-stage": "parse",
+    }
+
+
+def test_a_line_of_csv_that_does_not_fit_is_a_dead_letter_with_its_text(
+    spark: SparkSession, tmp_path: Path, drained: Callable[..., list[tuple[Any, ...]]]
+) -> None:
     logs = tmp_path / "logs"
     logs.mkdir()
-    (logs / "a.json").write_text('{"id": 1}\n{"id": "x"}\n')
-    frame = read_files(spark, str(logs), format="json", schema="id long")
+    (logs / "a.csv").write_text('id;name\n1;"a;\nb"\nx;c\n2\n3;d;e\n;f\n4;later\n')
+    rows = read_files(
+        spark,
+        str(logs),
+        format="csv",
+        schema="id long not null, name string",
+        dead_letters="dead",
+        options={"header": "true", "sep": ";", "multiLine": "true"},
+    )
+    assert isinstance(rows, Rows)
+    checked = rows.quality([check("sooner", "name <> 'later'")])
+    found = drained(outgoing(checked, "out"), "topic", "value")
+    assert sorted((topic, bytes(value)) for topic, value in found) == [
+        ("dead", b"2"),
+        ("dead", b"3;d;e"),
+        ("dead", b"4;later"),
+        ("dead", b";f"),
+        ("dead", b"x;c"),
+        ("out", b'{"id":1,"name":"a;\\nb"}'),
+    ]
 
-    def collect(rows: DataFrame, number: int) -> None:
-        rows.collect()
 
-    writer = frame.writeStream.foreachBatch(collect)
-    query = writer.option("checkpointLocation", str(tmp_path / "progress")).trigger(availableNow=True).start()
-    with pytest.raises(Exception, match="id"):
-        query.awaitTermination()
-    assert "\n" not in failure_of(query)
-    with pytest.raises(PipelineError, match="json files need a schema"):
-        read_files(spark, str(logs), format="json")
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ({"format": "json"}, "json files need a schema"),
+        ({"schema": "id long"}, "text files have no schema and no dead letters"),
+        ({"format": "xml"}, "files are read as text, json, csv, not 'xml'"),
+        (
+            {"format": "json", "schema": "id long", "options": {"multiLine": "true"}},
+            "JSON files have one object on each",
+        ),
+        ({"format": "csv", "schema": "id long", "options": {"mode": "FAILFAST"}}, "option 'mode' is set already"),
+    ],
+)
+def test_files_that_cannot_be_read_are_refused_in_one_line(
+    spark: SparkSession, tmp_path: Path, given: dict[str, Any], line: str
+) -> None:
+    with pytest.raises(PipelineError, match=line) as raised:
+        read_files(spark, str(tmp_path), **given)
+    assert "\n" not in str(raised.value)

@@ -2,7 +2,8 @@
 
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -109,12 +110,18 @@ def test_a_stream_has_no_two_rows_with_one_key_within_the_time(spark: SparkSessi
     """Over batches and restarts, and late rows and rejected ones are not lost."""
     feed = Feed(spark, tmp_path)
     schema = "id string, amount double, at timestamp, more struct<x: double>, big bigint, small int, truth boolean"
+    counts = (
+        "map(-3, array(named_struct('day', date'2026-01-01', 'more', map(timestamp'1500-01-01 00:00:00.000001', "
+        "double('NaN'))), null), 4, null)"
+    )
 
     def kept() -> Rows:
-        return deduplicate(parse(feed.stream, schema, dead_letters="dead"), "id", "10 seconds")
+        rows = parse(feed.stream, schema + ", names map<string, int>", dead_letters="dead")
+        with_map = rows.transform(lambda each: each.withColumn("counts", sf.expr(f"if(id = 'a', {counts}, null)")))
+        return deduplicate(with_map, "id", "10 seconds")
 
     strange = {"id": "a", "amount": "NaN", "at": "1500-01-01T00:00:00.000001Z", "more": {"x": None}, "big": 2**62 + 1}
-    strange |= {"small": -7, "truth": False}
+    strange |= {"small": -7, "truth": False, "names": {"x": None, "y": 1}}
     feed.add([record(strange, 0), record({"id": "a"}, 1, seconds=5), record(b"broken", 2, seconds=0)])
     feed.add([record({"id": "a"}, 3, seconds=14), record({"id": "b"}, 4, seconds=1), record(b"broken", 5)])
     found = run(kept().frame, tmp_path / "checkpoint")
@@ -123,7 +130,15 @@ def test_a_stream_has_no_two_rows_with_one_key_within_the_time(spark: SparkSessi
     assert str(first.amount) == "nan"
     assert (first.at, first.more.x) == (datetime(1500, 1, 1, 0, 0, 0, 1), None)
     assert (first.big, first.small, first.truth) == (2**62 + 1, -7, False)
+    assert first.names == {"x": None, "y": 1}
+    assert set(first.counts) == {-3, 4}
+    assert first.counts[4] is None
+    assert first.counts[-3][1] is None
+    assert first.counts[-3][0].day == date(2026, 1, 1)
+    ((at, number),) = first.counts[-3][0].more.items()
+    assert (at, str(number)) == (datetime(1500, 1, 1, 0, 0, 0, 1), "nan")
     (other,) = [row for row in found if row._source.offset == 4]
+    assert (other.counts, other.names) == (None, None)
     assert (other.amount, other.at, other.more, other.big, other.small, other.truth) == (None,) * 6
     assert [(header.key, bytes(header.value)) for header in first._source.headers] == [("h", b"1")]
     feed.add([record({"id": "a"}, 6, seconds=24), record({"id": "c"}, 7, seconds=9999)])
@@ -205,6 +220,53 @@ def test_a_stream_is_held_against_rules_and_violations_are_counted(spark: SparkS
         spark.streams.removeListener(counts)
 
 
+def test_ranges_are_of_dates_times_and_text_as_of_numbers(spark: SparkSession) -> None:
+    """Bounds are as Python has them, or as a file writes them."""
+    data = spark.sql(
+        "select id, date_add(date'2026-01-01', id) day, timestamp'2026-01-01 12:00:00' + make_dt_interval(id) as at, "
+        "timestamp_ntz'2026-01-01 12:00:00' + make_dt_interval(id) as local_at, chr(97 + id) as text, "
+        "cast(id as decimal(9, 2)) as price, cast(id as double) as number "
+        "from values (0), (1), (2), (3), (null) as t(id)"
+    )
+    noon = datetime(2026, 1, 2, 12, tzinfo=UTC)
+    bounds: dict[str, list[tuple[Any, Any]]] = {
+        "day": [(date(2026, 1, 2), date(2026, 1, 3)), ("2026-01-02", "2026-01-03")],
+        "at": [
+            (noon, noon + timedelta(days=1)),
+            ("2026-01-02", "2026-01-03 14:00:00+02:00"),
+            (noon.date(), noon.date() + timedelta(days=2)),
+        ],
+        "local_at": [("2026-01-02", "2026-01-03T12:00:00")],
+        "text": [("b", "c"), ("aa", "cc")],
+        "price": [(1, 2), (0.5, Decimal("2.5")), ("0.5", "2")],
+        "number": [(1, 2), ("1", 2.5)],
+    }
+    for column, pairs in bounds.items():
+        for low, high in pairs:
+            kept = [row.id for row in quality(data, [in_range(column, low, high)]).collect()]
+            assert kept == [1, 2, None], (column, low, high)
+            assert quality(data, [in_range(column, low=low)]).count() == 4
+            assert quality(data, [in_range(column, high=high)]).count() == 4
+
+
+def test_a_row_is_held_against_the_rules_of_one_step_after_the_other(spark: SparkSession, tmp_path: Path) -> None:
+    feed = Feed(spark, tmp_path)
+    feed.add([record(value, offset, seconds=offset) for offset, value in enumerate([*VALUES, b"broken"])])
+    rows = parse(feed.stream, SCHEMA, dead_letters="dead")
+    held = rows.quality([not_null("amount")]).quality([in_range("amount", 0), unique("id", "10 seconds")])
+    writer = held.frame.writeStream.format("memory").queryName("quality_steps")
+    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
+    assert query.awaitTermination(100)
+    told = reasons(Rows(spark.table("quality_steps"), "dead"))
+    assert {offset: reason for offset, (stage, reason) in told.items() if stage == "quality"} == {
+        1: "broken rules: unique(id)",
+        2: "broken rules: in_range(amount)",
+        3: "broken rules: not_null(amount)",
+        4: "broken rules: in_range(amount)",
+    }
+    assert quality_counts(query) == {"rows": 7, "not_null(amount)": 1, "in_range(amount)": 2, "unique(id)": 1}
+
+
 def test_stale_times_break_freshness_and_no_time_does_not(spark: SparkSession) -> None:
     data = spark.sql(
         "select * from values (1, now() - interval 2 hours), (2, now()), (3, cast(null as timestamp)) as t(id, at)"
@@ -226,7 +288,12 @@ UNUSABLE: dict[str, Callable[[DataFrame], Any]] = {
     "rule 'r': [UNRESOLVED_COLUMN": lambda data: quality(data, [check("r", "nothing > 1")]),
     "rule 'r': [PARSE_SYNTAX_ERROR]": lambda data: quality(data, [check("r", "id >")]),
     "rule 'r': 'id + 1' is not true or false, but bigint": lambda data: quality(data, [check("r", "id + 1")]),
-    "rule 'in_range(time)': [DATATYPE_MISMATCH": lambda data: quality(data, [in_range("time", 1)]),
+    "the low of in_range(time) must be a value for the column, which is timestamp, not 1": lambda data: quality(
+        data, [in_range("time", 1)]
+    ),
+    "the high of in_range(id) must be a value for the column, which is bigint, not 'much'": lambda data: quality(
+        data, [in_range("id", 0, "much")]
+    ),
     "in_range(id): give a lowest value": lambda data: in_range("id"),
     "quality: name at least one rule": lambda data: quality(data, []),
     "quality: there are two rules 'not_null(id)'": lambda data: quality(data, [not_null("id"), not_null("id")]),

@@ -29,6 +29,14 @@ BROKEN = {
     b'{"id":"a"} x': "there is something after the JSON object",
     b'{"id":"a"}{"id":"b"}': "there is something after the JSON object",
     b'{"id":"a"}}': "there is something after the JSON object",
+    b'{"id":"b"},"x":2': "there is something after the JSON object",
+    b'{"id":"b"},"value":{"id":"c"}': "there is something after the JSON object",
+    b'{"id":"b"},{"id":"c"}': "there is something after the JSON object",
+    b'{"id":"b"},"end":true} x': "there is something after the JSON object",
+    b'{"id":"b"}],"value":[{"id":"c"}': "there is something after the JSON object",
+    b'{"id":"b"}]}} x': "there is something after the JSON object",
+    b'{"id":"b"},{"~end":true}]}} x': "there is something after the JSON object",
+    b'{"id":"b"},': "there is something after the JSON object",
     b'{"id":"\xff"}': "the value is not UTF-8",
     b'{"id":"a","amount":"much"}': "field 'amount' is not double: much",
     b'{"id":"a","amount":"much","tags":[1,"b"]}': (
@@ -151,6 +159,30 @@ def test_avro_becomes_columns_and_broken_avro_is_rejected(spark: SparkSession) -
     reasons = [row._rejected.reason for row in rows.rejected.orderBy("_source.offset").collect()]
     assert [reason.partition(": ")[0] for reason in reasons] == ["the value is not Avro of this schema"] * 3
     assert f"2 of its {len(whole) + 2} bytes are left over" in reasons[1]
+
+
+def test_avro_that_no_column_can_hold_is_rejected_and_the_others_are_not(spark: SparkSession) -> None:
+    decimal = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}
+    schema, written_as = avro_record(decimal), avro_record("bytes")
+    numbers = [1234, 123456, -9999, 10**40]
+    values = [avro({"a": number.to_bytes(20, "big", signed=True)}, written_as) for number in numbers]
+    rows = parse(records(spark, values), schema, format="avro", dead_letters="dead")
+    assert sorted(row.a for row in rows.good.collect()) == [Decimal("-99.99"), Decimal("12.34")]
+    reasons = {row._source.offset: row._rejected.reason for row in rows.rejected.collect()}
+    assert set(reasons) == {1, 3}
+    assert all(reason.startswith("the value does not fit the types of its fields: ") for reason in reasons.values())
+    too_large = [avro({"a": number}, avro_record("long")) for number in (7, 2**40)]
+    whole = parse(records(spark, too_large), avro_record("int"), format="avro", dead_letters="dead")
+    assert ([row.a for row in whole.good.collect()], whole.rejected.count()) == ([7], 1)
+
+
+def test_a_time_that_avro_cannot_write_is_a_dead_letter_and_the_others_are_not(spark: SparkSession) -> None:
+    schema = avro_record({"type": "long", "logicalType": "timestamp-micros"})
+    values = [{"a": "2026-01-01T00:00:00Z"}, {"a": "+12026-01-01T00:00:00Z"}]
+    rows = parse(records(spark, values), "a timestamp", dead_letters="dead")
+    assert rows.rejected.count() == 0
+    written = outgoing(rows, "out", format="avro", schema=schema).collect()
+    assert sorted(row.topic for row in written) == ["dead", "out"]
 
 
 def test_avro_that_was_read_is_written_with_the_same_bytes(spark: SparkSession) -> None:

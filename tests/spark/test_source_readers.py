@@ -196,6 +196,46 @@ def test_a_query_whose_topic_was_made_again_fails_or_reads_the_new_one(bootstrap
         assert advance(reader, end) == (end, [])
 
 
+def test_a_topic_that_is_made_again_under_a_running_query_is_read_once(bootstrap: str, new_topic: NewTopic) -> None:
+    topic = new_topic()
+    send(bootstrap, topic, numbered(3))
+    with streaming(bootstrap, topic, startingOffsets="earliest", failOnDataLoss="false") as reader:
+        end, found = advance(reader, reader.initialOffset())
+        # So that the query knows which partitions there are, as one does that has run for a while.
+        assert advance(reader, end) == (end, [])
+        with Admin(bootstrap) as admin:
+            admin.delete_topics([topic]).raise_any()
+            admin.create_topics([TopicToMake(topic, 1)]).raise_any()
+            made_again = str(admin.describe_topics([topic])[topic].topic_id)
+        for first in (3, 6):
+            send(bootstrap, topic, numbered(3, first=first))
+            end, more = advance(reader, end)
+            found += more
+        while end.get("~ids") != {topic: made_again} or len(found) < 9:
+            end, more = advance(reader, end)
+            found += more
+        assert found == list(numbered(9))
+
+
+def test_a_batch_that_is_repeated_has_nothing_of_a_topic_that_was_made_again(
+    bootstrap: str, new_topic: NewTopic
+) -> None:
+    topic = new_topic()
+    send(bootstrap, topic, numbered(3))
+    with streaming(bootstrap, topic, startingOffsets="earliest") as reader:
+        start = reader.initialOffset()
+        end, _ = advance(reader, start)
+    with Admin(bootstrap) as admin:
+        admin.delete_topics([topic]).raise_any()
+        admin.create_topics([TopicToMake(topic, 1)]).raise_any()
+    send(bootstrap, topic, numbered(4, first=10))
+    with streaming(bootstrap, topic) as reader, pytest.raises(DataLoss, match="was deleted and made again"):
+        reader.partitions(start, end)
+    with streaming(bootstrap, topic, failOnDataLoss="false") as reader:
+        assert reader.partitions(start, end) == []
+        assert advance(reader, end)[1] == list(numbered(4, first=10))
+
+
 def test_a_query_whose_topic_is_gone_fails_or_goes_on_with_the_others(bootstrap: str, new_topic: NewTopic) -> None:
     gone, stays = new_topic(), new_topic()
     both = f"{gone},{stays}"

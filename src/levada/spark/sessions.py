@@ -11,7 +11,6 @@ from levada.spark.java import java_home
 from pyspark_levada import DefaultSource
 
 SETTINGS = {
-    "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "4",

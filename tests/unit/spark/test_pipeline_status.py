@@ -12,7 +12,16 @@ import pytest
 
 from levada.spark.pipeline.problems import PipelineError, QueryFailed
 from levada.spark.pipeline.progress import QueryProgress
-from levada.spark.pipeline.status import FAILED, KILLED, RUNNING, STOPPED, StatusFile, lines_of, read_status
+from levada.spark.pipeline.status import (
+    FAILED,
+    KILLED,
+    RUNNING,
+    STOPPED,
+    StatusFile,
+    lines_of,
+    read_status,
+    refuse_second,
+)
 
 BEGAN = "2026-11-18T04:00:00.000Z"
 PROGRESS = [
@@ -72,6 +81,24 @@ def test_a_process_that_was_killed_has_not_stopped(tmp_path: Path) -> None:
     status = read_status(str(tmp_path), "shop")
     assert status is not None
     assert status.state == KILLED
+
+
+def test_a_query_is_run_by_one_pipeline_at_a_time(tmp_path: Path) -> None:
+    place = str(tmp_path)
+    said = f"query 'kept' of another pipeline runs already with the checkpoint {place}: stop it, or give another"
+    with StatusFile(place, "shop", ["totals", "kept"]) as first:
+        with pytest.raises(PipelineError, match=said), StatusFile(place, "copy", ["new", "kept"]):
+            pass
+        with pytest.raises(PipelineError, match=said):
+            refuse_second(place, "copy", ["new", "kept"])
+        with pytest.raises(PipelineError, match="pipeline 'shop' runs already"):
+            refuse_second(place, "shop", [])
+        # What was refused holds nothing.
+        with StatusFile(place, "copy", ["new"]) as other:
+            other.end(STOPPED)
+        first.end(STOPPED)
+    refuse_second(place, "shop", ["totals", "kept"])
+    refuse_second(str(tmp_path / "nowhere"), "shop", ["kept"])
 
 
 def test_what_ends_a_run_otherwise_is_said_too(tmp_path: Path) -> None:

@@ -141,6 +141,12 @@ def test_what_is_lost_is_named(before: BatchProgress, now: Layout, first: int, e
     assert going_on.starts[A0] == (5 if "a-1" in line else first)
 
 
+def test_a_log_that_is_known_to_be_the_same_and_was_cut_off_is_not_read_again() -> None:
+    going_on = resume(BatchProgress("g", {A0: 5}, topic_ids={"a": "id"}), NOW, {A0: 0}, {A0: 4})
+    assert (going_on.starts, going_on.moved) == ({A0: 4}, {A0: 4})
+    assert going_on.losses[0].startswith("a-0 was read up to offset 5 and ends at offset 4")
+
+
 def test_a_beginning_outside_of_the_log_is_a_loss_and_moved_into_it() -> None:
     starts, losses = begin({A0: 1, A1: 5, B0: 9}, {A0: 2, A1: 0, B0: 0}, {A0: 4, A1: 5, B0: 8})
     assert starts == {A0: 2, A1: 5, B0: 8}

@@ -12,6 +12,7 @@ from levada.spark.history import latest
 from levada.spark.rows.json_values import TO_JSON
 from levada.spark.rows.kept import REJECTED, SOURCE, Kind, Rows, frame_of, is_good, reject
 from levada.spark.rows.packing import pack, unpack
+from levada.spark.rows.problems import quoted
 from levada.spark.rows.reading import Format, Schema, read
 
 INSERT, UPDATE, DELETE = "INSERT", "UPDATE", "DELETE"
@@ -61,8 +62,8 @@ def changes(
             "a stream has no table yet: apply_changes() keeps one up to date, changes() takes stream=False"
         )
     applied = apply_changes(frame, key=key, operation=operation, order=order)
-    table = applied.where(sf.col(operation) != DELETE)
-    return table.select(*(name for name in table.columns if name != operation and not name.startswith("_")))
+    table = applied.where(sf.col(quoted(operation)) != DELETE)
+    return table.select(*(quoted(name) for name in table.columns if name != operation and not name.startswith("_")))
 
 
 def apply_changes(
@@ -86,7 +87,8 @@ def apply_changes(
     Events with an unknown operation, without a key or without an order are rejected (`Rows`) or an error (DataFrame).
     """
     if isinstance(changed, Rows):
-        return changed.with_frame(_apply(changed.frame, Order.of(changed.frame, key, operation, order)))
+        ordered = Order.of(changed.frame, key, operation, order)
+        return changed.rejecting(lambda frame, step: _apply(frame, ordered, step))
     return _apply(changed, Order.of(changed, key, operation, order))
 
 
@@ -98,8 +100,8 @@ def compacted(changed: Kind, *, operation: str = DEFAULT_OPERATION) -> Kind:
     """
     frame = frame_of(changed)
     names = [name for name in frame.columns if name != operation and not name.startswith("_")]
-    row = sf.to_json(sf.struct(*(sf.col(f"`{name}`") for name in names)), TO_JSON).cast("binary")
-    with_value = frame.withColumn("value", sf.when(sf.col(operation) != DELETE, row))
+    row = sf.to_json(sf.struct(*map(quoted, names)), TO_JSON).cast("binary")
+    with_value = frame.withColumn("value", sf.when(sf.col(quoted(operation)) != DELETE, row))
     return changed.with_frame(with_value) if isinstance(changed, Rows) else with_value
 
 
@@ -152,13 +154,19 @@ class Order:
     @property
     def objection(self) -> Column:
         """Why an event cannot be applied; null if it can."""
-        given = sf.col(self.operation)
+        given = sf.col(quoted(self.operation))
         told = sf.coalesce(sf.concat(sf.lit("'"), given, sf.lit("'")), sf.lit("null"))
         nulls = [
-            sf.when(sf.col(name).isNull(), sf.lit(f"{what} {name!r} is null"))
+            sf.when(sf.col(quoted(name)).isNull(), sf.lit(f"{what} {name!r} is null"))
             for what, names in (("key", self.keys), ("order", self.columns))
             for name in names
         ]
+        if not self.columns:
+            assert self.place is not None
+            # A line of a file has no offset.
+            nulls.append(
+                sf.when(self.place["offset"].isNull(), sf.lit("nothing orders it: name a column, order='version'"))
+            )
         known = f" is none of {INSERT}, {UPDATE}, {DELETE} (or c, u, d)"
         unknown = sf.when(self.meant.isNull(), sf.concat(sf.lit(f"operation {self.operation} = "), told, sf.lit(known)))
         return sf.coalesce(*nulls, unknown)
@@ -166,13 +174,13 @@ class Order:
     @property
     def meant(self) -> Column:
         table = sf.create_map(*(sf.lit(word) for pair in OPERATIONS.items() for word in pair))
-        return sf.try_element_at(table, sf.upper(sf.trim(sf.col(self.operation))))
+        return sf.try_element_at(table, sf.upper(sf.trim(sf.col(quoted(self.operation)))))
 
 
-def _apply(frame: DataFrame, order: Order) -> DataFrame:
-    if REJECTED in frame.columns:
-        checked = reject(frame, order.objection.isNotNull(), order.objection, STAGE)
-        checked = checked.withColumn(order.operation, sf.coalesce(order.meant, sf.col(order.operation)))
+def _apply(frame: DataFrame, order: Order, step: int | None = None) -> DataFrame:
+    if step is not None:
+        checked = reject(frame, order.objection.isNotNull(), order.objection, STAGE, step)
+        checked = checked.withColumn(order.operation, sf.coalesce(order.meant, sf.col(quoted(order.operation))))
     else:
         complaint = sf.raise_error(sf.concat(sf.lit("change cannot be applied: "), order.objection)).cast("string")
         meant = sf.when(order.objection.isNull(), order.meant).otherwise(complaint)
@@ -185,7 +193,7 @@ def _apply(frame: DataFrame, order: Order) -> DataFrame:
 
 
 def _latest_of_stream(checked: DataFrame, order: Order) -> DataFrame:
-    keys = [sf.col(f"`{name}`") for name in order.keys]
+    keys = [sf.col(quoted(name)) for name in order.keys]
     # Null adds nothing to a hash, so that (null, x) and (x, null) would look alike.
     hashed = [part for key in keys for part in (key.isNull(), key)]
     first, second = sf.xxhash64(*hashed), sf.xxhash64(sf.lit(SALT), *hashed)
@@ -211,14 +219,14 @@ def _latest_of_stream(checked: DataFrame, order: Order) -> DataFrame:
 
 
 def _latest_of_batch(checked: DataFrame, order: Order) -> DataFrame:
-    whole = sf.struct(*(sf.col(f"`{name}`") for name in checked.columns))
+    whole, keys = sf.struct(*map(quoted, checked.columns)), [sf.col(quoted(name)) for name in order.keys]
     ordering = sf.struct(*(value.alias(f"o{number}") for number, value in enumerate(order.values)))
     places = [] if order.columns else [sf.array_sort(sf.collect_set(order.partition)).alias("places")]
-    found = checked.groupBy(*order.keys).agg(sf.max_by(whole, ordering).alias("latest"), *places)
+    found = checked.groupBy(*keys).agg(sf.max_by(whole, ordering).alias("latest"), *places)
     if places:
         complaint = sf.concat(
             sf.lit("offsets do not order the changes of "),
-            sf.to_json(sf.struct(*order.keys)),
+            sf.to_json(sf.struct(*keys)),
             sf.lit(": they are in "),
             sf.array_join("places", " and "),
             sf.lit("; name a column with order='version'"),
@@ -241,10 +249,11 @@ def _place(frame: DataFrame) -> Column | None:
 
 def _comparable(frame: DataFrame, name: str) -> Column:
     """Times as numbers: the state would hand them back as another kind of time than the rows."""
-    kind = frame.select(name).schema[0].dataType
+    column = sf.col(quoted(name))
+    kind = frame.select(column).schema[0].dataType
     if isinstance(kind, TimestampType | TimestampNTZType):
-        return sf.unix_micros(sf.col(name).cast("timestamp"))
-    return sf.unix_date(name) if isinstance(kind, DateType) else sf.col(name)
+        return sf.unix_micros(column.cast("timestamp"))
+    return sf.unix_date(column) if isinstance(kind, DateType) else column
 
 
 def _never_null(frame: DataFrame, value: Column) -> Column:

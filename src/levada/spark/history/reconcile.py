@@ -8,6 +8,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import DataType, MapType, NumericType, StructType
 
 from levada.spark.history.differences import Difference, Kind, Report
+from levada.spark.rows.problems import quoted
 
 DEFAULT_LIMIT = 20
 LEFT, RIGHT = "_left", "_right"
@@ -89,7 +90,7 @@ class Comparison:
     def classified(self, tolerance: Tolerance | None) -> DataFrame:
         """One row for each key, with the kind of its difference (null if there is none) and the columns that differ."""
         both = self._side(self.left, LEFT).unionByName(self._side(self.right, RIGHT), allowMissingColumns=True)
-        grouped = both.groupBy(*self.keys).agg(
+        grouped = both.groupBy(*map(quoted, self.keys)).agg(
             sf.count(LEFT).alias(COUNTS[0]),
             sf.count(RIGHT).alias(COUNTS[1]),
             sf.first(LEFT, ignorenulls=True).alias(LEFT),
@@ -114,11 +115,12 @@ class Comparison:
             *(sf.count_if(sf.array_contains("_columns", name)).alias(f"in {name}") for name in self.columns),
         )
         by_kind = {row["_kind"]: row for row in counts.collect()}
+        ordered = [quoted(name) for name in self.keys]
         examples = [
             self._difference(row)
             for kind in Kind
             if kind.value in by_kind and limit > 0
-            for row in classified.where(sf.col("_kind") == kind.value).orderBy(*self.keys).limit(limit).collect()
+            for row in classified.where(sf.col("_kind") == kind.value).orderBy(*ordered).limit(limit).collect()
         ]
         different = by_kind.get(Kind.DIFFERENT.value)
         return Report(
@@ -137,12 +139,13 @@ class Comparison:
     def _side(self, frame: DataFrame, side: str) -> DataFrame:
         """Keys and one struct of everything else, so that a row with nothing but nulls still counts."""
         others = self.other_types
-        keys = [sf.col(name).cast("string").alias(name) if name in others else sf.col(name) for name in self.keys]
-        values = [sf.col(name) for name in self.columns] or [sf.lit(1).alias("_")]
+        columns = {name: sf.col(quoted(name)) for name in (*self.keys, *self.columns)}
+        keys = [columns[name].cast("string").alias(name) if name in others else columns[name] for name in self.keys]
+        values = [columns[name] for name in self.columns] or [sf.lit(1).alias("_")]
         return frame.select(*keys, sf.struct(*values).alias(side))
 
     def _equal(self, name: str, tolerance: Tolerance | None) -> Column:
-        left, right = sf.col(f"{LEFT}.`{name}`"), sf.col(f"{RIGHT}.`{name}`")
+        left, right = (sf.col(f"{side}.{quoted(name)}") for side in (LEFT, RIGHT))
         if name in self.other_types:
             return left.cast("string").eqNullSafe(right.cast("string"))
         kind = _type(self.left, name)

@@ -16,7 +16,7 @@ from levada.spark.history.resolving import resolve
 from levada.spark.history.retraction import effective, topic_frame
 from levada.spark.history.trace import header, trace
 from levada.spark.rows.kept import HEADERS, TOPIC, Rows
-from levada.spark.rows.reading import Format, Schema, parse, running_session
+from levada.spark.rows.reading import Format, Schema, Tombstones, parse, running_session
 from levada.spark.rows.writing import outgoing
 from levada.spark.sessions import bootstrap_of
 from levada.spark.sink.brokers import read_marker
@@ -70,6 +70,7 @@ def replay(
     hop: str | None = None,
     schema: Schema = None,
     format: Format = "binary",
+    tombstones: Tombstones = "reject",
     key: str | None = None,
     writing: Mapping[str, Any] | None = None,
     straddled: Straddled = "refuse",
@@ -86,8 +87,8 @@ def replay(
 
     The range is offsets by partition, `{0: (5, 90)}`, the second one behind the last; or times, from the first record
     that is not older than `start` to the one before the first that is not older than `end`. `build` gets the good rows
-    of `read(topic, schema, format=...)`, JSON if there is a schema, else the bytes as `value`; and returns what `write`
-    would take, with this `key` and the further arguments in `writing`.
+    of `read(topic, schema, format=..., tombstones=...)`, JSON if there is a schema, else the bytes as `value`; and
+    returns what `write` would take, with this `key` and the further arguments in `writing`: all as in the live query.
 
     Which records of the output came from the range is known by their stamps, so `trace` must have been there when they
     were written; with `hop`, only those of that hop count. Each gets a retraction: its key, no value, and the header
@@ -108,8 +109,8 @@ def replay(
     wrong = affected(effective(_range_frame(session, servers, there)), wanted, hop).persist()
     retractions = _retractions(_wanted(wrong, straddled, wanted, output), name)
     records = _range_frame(session, servers, wanted)
-    corrections = _corrections(_built(records, build, schema, format), topic, output, name, hop, key, writing or {})
-    planned = _in_order(retractions, corrections).persist()
+    built = _built(records, build, schema, format, tombstones)
+    planned = _in_order(retractions, _corrections(built, topic, output, name, hop, key, writing or {})).persist()
     try:
         retracted, written = _counted(planned)
         if not dry_run:
@@ -169,10 +170,10 @@ def _refuse_straddling(wrong: DataFrame, wanted: TopicRange, output: str) -> Non
         )
 
 
-def _built(records: DataFrame, build: Build, schema: Schema, format: Format) -> DataFrame:
+def _built(records: DataFrame, build: Build, schema: Schema, format: Format, tombstones: Tombstones) -> DataFrame:
     chosen: Format = "json" if schema is not None and format == "binary" else format
     # Rejected rows have been dead letters of the running query already.
-    rows = parse(records, schema, format=chosen, dead_letters="replay.dead-letters", tombstones="keep").good
+    rows = parse(records, schema, format=chosen, dead_letters="replay.dead-letters", tombstones=tombstones).good
     built = build(rows)
     return built.good if isinstance(built, Rows) else built
 

@@ -8,6 +8,7 @@ from pyspark.sql.types import ArrayType
 
 from levada.spark.history.hops import TRACE_HEADER
 from levada.spark.rows.kept import HEADERS, HEADERS_TYPE, SOURCE, Kind, Rows
+from levada.spark.rows.problems import quoted
 
 SOURCES = "_sources"
 """The sources of a group of rows."""
@@ -179,8 +180,8 @@ def _of_column(frame: DataFrame, name: str) -> tuple[Column, Column]:
     if name not in frame.columns:
         raise ValueError(f"there is no column {name!r} to take sources from, among {', '.join(frame.columns)}")
     if isinstance(frame.schema[name].dataType, ArrayType):
-        return sf.coalesce(sf.col(name), sf.array().cast(known_type())), _no_headers()
-    return _of_row(sf.col(name))
+        return sf.coalesce(sf.col(quoted(name)), sf.array().cast(known_type())), _no_headers()
+    return _of_row(sf.col(quoted(name)))
 
 
 def _of_row(source: Column) -> tuple[Column, Column]:
@@ -204,7 +205,7 @@ def _without_stamps(frame: DataFrame, name: str) -> Column:
     """The headers that the rows have already; stamps among them were taken along with a source."""
     if name not in frame.columns:
         return _no_headers()
-    return sf.coalesce(sf.filter(sf.col(name), lambda each: each["key"] != TRACE_HEADER), _no_headers())
+    return sf.coalesce(sf.filter(sf.col(quoted(name)), lambda each: each["key"] != TRACE_HEADER), _no_headers())
 
 
 def _no_headers() -> Column:

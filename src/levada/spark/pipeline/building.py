@@ -127,12 +127,14 @@ def _topic(part: PipelinePart, built: Built, context: Context, directory: Path) 
     return context.read(part.value, options.get("schema"), name=part.name, **reading, **options.get("options", {}))
 
 
-def _files(part: PipelinePart, built: Built, context: Context, directory: Path) -> DataFrame:
+def _files(part: PipelinePart, built: Built, context: Context, directory: Path) -> Rows | DataFrame:
     options = part.options
     return context.files(
         part.value,
+        name=part.name,
         format=options.get("format", "text"),
         schema=options.get("schema"),
+        dead_letters=options.get("dead_letters"),
         max_files=options.get("max_files", DEFAULT_MAX_FILES),
         options=options.get("options"),
     )
@@ -161,8 +163,7 @@ def _python(part: PipelinePart, built: Built, context: Context, directory: Path)
     if not isinstance(found, Rows | DataFrame):
         raise PipelineError(f"{part.value} must return rows or a DataFrame, not {type(found).__name__}")
     for given in inputs:
-        if isinstance(found, Rows):
-            context.carry_on(given, found)
+        found = context.carry_on(given, found)
     return found
 
 

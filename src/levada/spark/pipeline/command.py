@@ -16,7 +16,9 @@ from levada.spark.pipeline.building import build, build_from_python
 from levada.spark.pipeline.checking import check
 from levada.spark.pipeline.context import Context
 from levada.spark.pipeline.definition import Definition
+from levada.spark.pipeline.failure import advice_for
 from levada.spark.pipeline.groups import QueryGroups
+from levada.spark.pipeline.leftovers import clear_leftovers
 from levada.spark.pipeline.options import PipelineOptions, bootstrap_of, is_local, pipeline_name
 from levada.spark.pipeline.problems import PipelineError, Problem, QueryFailed, refused, say
 from levada.spark.pipeline.progress import Display, QueryProgress
@@ -108,8 +110,11 @@ def run(plan: BuiltPipeline, options: PipelineOptions) -> int:
     running = Running()
     control = Control()
     signals = StopSignals(control)
+    queries = [write.name for write in plan.writes]
     with ExitStack() as stack:
-        status = stack.enter_context(StatusFile(plan.checkpoint, plan.name)) if is_local(plan.checkpoint) else None
+        status = (
+            stack.enter_context(StatusFile(plan.checkpoint, plan.name, queries)) if is_local(plan.checkpoint) else None
+        )
         groups = stack.enter_context(QueryGroups(plan.name, plan.context.bootstrap))
         stack.enter_context(signals.heard())
 
@@ -119,6 +124,7 @@ def run(plan: BuiltPipeline, options: PipelineOptions) -> int:
                 status.note(progress)
 
         try:
+            clear_leftovers(plan.checkpoint, queries)
             for write in plan.writes:
                 noting = Control(control.stopping, partial(running.note, write.name))
                 place = checkpoint_of(plan.checkpoint, write.name)
@@ -127,7 +133,7 @@ def run(plan: BuiltPipeline, options: PipelineOptions) -> int:
             print(f"levada: running {_count(plan.writes)}", flush=True)
             supervise(running, control, signals, display, interval_s, tell)
         except QueryFailed as failure:
-            say(str(failure))
+            say(f"{failure}{advice_for(failure, plan.checkpoint)}")
             tell(running.look())
             stop_at_once(running)
             if status is not None:

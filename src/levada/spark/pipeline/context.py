@@ -14,7 +14,7 @@ from levada.spark.pipeline.sources import read_files, read_table
 from levada.spark.pipeline.writes import TopicSink, Write, write_to
 from levada.spark.rows import Rows
 from levada.spark.rows.reading import as_option
-from levada.spark.rows.rules import Rule, Unique
+from levada.spark.rows.rules import Rule
 from levada.spark.sessions import bootstrap_of
 from levada.spark.source.settings import stream_settings
 
@@ -34,11 +34,8 @@ class RowOrigin:
 
     name: str
     rows: Rows
-    is_repeatable: bool = True
-    """Whether a second query comes to the same good rows: not if that depends on the time, or on other rows."""
     is_carried_on: bool = False
     """Whether another step has these rows, and their rejected ones with them."""
-    is_written: bool = False
 
 
 class Context:
@@ -56,6 +53,8 @@ class Context:
         """Topics that are read, and where the file says so."""
         self.writes: list[Write] = []
         self._origins: dict[int, RowOrigin] = {}
+        self._lettered: set[int] = set()
+        """The numbers of the steps whose rejected rows a write has."""
 
     # Sources
 
@@ -72,9 +71,10 @@ class Context:
         self.topics.setdefault(topic, f"sources.{name or topic}")
         return self._keep(RowOrigin(name or topic, rows))
 
-    def files(self, directory: str, **options: Any) -> DataFrame:
-        """Files that appear in a directory: `format`, `schema`, `max_files`, `options`."""
-        return read_files(self.spark, directory, **options)
+    def files(self, directory: str, *, name: str | None = None, **options: Any) -> Rows | DataFrame:
+        """Files that appear in a directory: `format`, `schema`, `dead_letters`, `max_files`, `options`."""
+        found = read_files(self.spark, directory, **options)
+        return self._keep(RowOrigin(name or directory, found)) if isinstance(found, Rows) else found
 
     def table(self, database: str, table: str, **options: Any) -> DataFrame:
         """The changes of a database's table: `cursor`, `schema`, `max_rows`, `poll_s`, `settle_s`."""
@@ -98,12 +98,10 @@ class Context:
                 self.spark.catalog.dropTempView(name)
 
     def quality(self, rows: AnyRows, rules: Iterable[Rule], **options: Any) -> AnyRows:
-        given = list(rules)
-        is_repeatable = not any(isinstance(rule, Unique) or rule.name.startswith("fresh(") for rule in given)
-        return self.carry_on(rows, _step(steps.quality)(rows, given, **options), is_repeatable=is_repeatable)
+        return self.carry_on(rows, _step(steps.quality)(rows, rules, **options))
 
     def expire_after(self, rows: AnyRows, ttl: Any, **options: Any) -> AnyRows:
-        return self.carry_on(rows, _step(steps.expire_after)(rows, ttl, **options), is_repeatable=False)
+        return self.carry_on(rows, _step(steps.expire_after)(rows, ttl, **options))
 
     def deduplicate(self, rows: AnyRows, keys: Any, within: Any, **options: Any) -> AnyRows:
         return self.carry_on(rows, _step(steps.deduplicate)(rows, keys, within, **options))
@@ -112,12 +110,19 @@ class Context:
         return self.carry_on(rows, _step(steps.route)(rows, by, topics, **options))
 
     def carry_on(self, before: Rows | DataFrame, after: AnyRows, *, is_repeatable: bool = True) -> AnyRows:
-        """Tell that `after` has all rejected rows that `before` has, for steps of your own."""
+        """`after` as rows that have all rejected rows of `before` among them, for steps of your own."""
         origin = self._origins.get(id(before))
-        if isinstance(after, Rows) and origin is not None and after is not before:
-            origin.is_carried_on = True
-            self._keep(RowOrigin(origin.name, after, is_repeatable and origin.is_repeatable))
-        return after
+        if not isinstance(after, Rows) or origin is None or after is before:
+            return after
+        origin.is_carried_on = True
+        found = _carried_on(origin.rows, after, is_repeatable)
+        if found is not after and id(after) in self._origins:
+            self._origins[id(after)].is_carried_on = True
+        if id(found) not in self._origins:
+            self._keep(RowOrigin(origin.name, found))
+        # It is the same kind of thing as `after`, which Python's types cannot say.
+        carried: Any = found
+        return carried  # type: ignore[no-any-return]
 
     # Sinks
 
@@ -140,20 +145,24 @@ class Context:
         """Writes for rejected rows that no other write has, and what makes such a write impossible."""
         writes: list[Write] = []
         problems: list[Problem] = []
+        lettered = set(self._lettered)
         for origin in self._origins.values():
-            if origin.is_carried_on or origin.is_written:
+            if origin.is_carried_on or not _numbers(origin.rows) - lettered:
                 continue
-            if not origin.is_repeatable:
+            if not origin.rows.is_repeatable:
                 # Another query looks at another time: rows could be too old for the one and young enough for the other.
                 text = "rows that expire or repeat would be lost: send the step's result to a sink, not into SQL"
                 problems.append(Problem(f"sources.{origin.name}", text))
                 continue
-            name = f"{origin.name}-dead-letters"
-            if any(name == other.name for other in (*self.writes, *writes)):
-                problems.append(Problem(f"sources.{origin.name}.dead_letters", _same_name(name)))
+            name, where = f"{origin.name}-dead-letters", f"sources.{origin.name}.dead_letters"
+            if any(name == other.name for other in self.writes):
+                problems.append(Problem(where, _same_name(name)))
                 continue
+            same = sum(other.where == where for other in writes)
+            rows = origin.rows.without_rejected_by(_numbers(origin.rows) & lettered)
+            lettered |= _numbers(origin.rows)
             sink = TopicSink(None, is_dead_letters=True)
-            writes.append(Write(name, f"sources.{origin.name}.dead_letters", origin.rows, sink))
+            writes.append(Write(f"{name}-{same + 1}" if same else name, where, rows, sink))
         return writes, problems
 
     def _refuse_options(self, topic: str, options: Mapping[str, Any]) -> None:
@@ -162,20 +171,17 @@ class Context:
         stream_settings(CaseInsensitiveDict({**given, "subscribe": topic, "kafka.bootstrap.servers": self.bootstrap}))
 
     def _with_letters_once(self, write: Write, rows: Rows) -> Write:
-        """The first write has the rejected rows as well; others of the same rows have the good ones alone."""
-        origins = self._origins_of(rows)
-        has_letters = not origins or any(not origin.is_written or not origin.is_repeatable for origin in origins)
-        for origin in origins:
-            origin.is_written = True
-        return write if has_letters else replace(write, rows=rows.good)
-
-    def _origins_of(self, rows: Rows) -> list[RowOrigin]:
-        """The one that is known, or for rows from steps that we did not see, all that read the same."""
-        known = self._origins.get(id(rows))
-        if known is not None:
-            return [known]
-        read = _read_by(rows.frame)
-        return [origin for origin in self._origins.values() if read & _read_by(origin.rows.frame)]
+        """Of what a step has rejected, the first write has the dead letters; those of a step that may reject other rows
+        the next time are in every write."""
+        written = {step.number for step in rows.steps if step.is_repeatable and step.number in self._lettered}
+        self._lettered |= _numbers(rows)
+        if not written:
+            return write
+        # Only as `Rows` has a write dead letters of its own, of what does not fit its schema.
+        may_reject = isinstance(write.sink, TopicSink) and write.sink.format == "avro"
+        if may_reject or written != _numbers(rows):
+            return replace(write, rows=rows.without_rejected_by(written))
+        return replace(write, rows=rows.good)
 
     def _keep(self, origin: RowOrigin) -> Rows:
         # The origin holds the rows, so that their id stays theirs.
@@ -193,7 +199,17 @@ def _same_name(name: str) -> str:
     return f"two sinks are called {name!r}: names keep their checkpoints apart"
 
 
-def _read_by(frame: Any) -> set[str]:
-    """The reads that a frame goes back to: each has columns with numbers of its own."""
-    leaves = frame._jdf.queryExecution().analyzed().collectLeaves()
-    return {leaves.apply(index).output().mkString(",") for index in range(leaves.size())}
+def _numbers(rows: Rows) -> set[int]:
+    return {step.number for step in rows.steps}
+
+
+def _carried_on(before: Rows, after: Rows, is_repeatable: bool) -> Rows:
+    """`after` with the steps of `before`; the same object if it knows them."""
+    own = [step for step in after.steps if step not in before.steps]
+    if not is_repeatable:
+        own = [replace(step, is_repeatable=False) for step in own]
+    found = (*before.steps, *own)
+    stays_repeatable = is_repeatable and before.is_repeatable and after.is_repeatable
+    if set(found) == set(after.steps) and stays_repeatable == after.is_repeatable:
+        return after
+    return replace(after, steps=found, is_repeatable=stays_repeatable)

@@ -22,8 +22,8 @@ SOURCES: Final[Mapping[str, Mapping[str, Kind]]] = {
         "tombstones": values.one_of("reject", "drop", "keep"), "options": values.options, "watermark": values.delays,
     },
     "files": {
-        "format": values.one_of("text", "json", "csv"), "schema": values.text, "options": values.options,
-        "max_files": values.positive, "watermark": values.delays,
+        "format": values.one_of("text", "json", "csv"), "schema": values.text, "dead_letters": values.text,
+        "options": values.options, "max_files": values.positive, "watermark": values.delays,
     },
     "table": {
         "database": values.text, "cursor": values.text, "schema": values.text, "max_rows": values.positive,

@@ -3,7 +3,7 @@
 import re
 from typing import Any, Final
 
-from levada.spark.pipeline.problems import one_line
+from levada.spark.pipeline.problems import QueryFailed, one_line
 
 TRACEBACK: Final = "Traceback (most recent call last):"
 RAISED: Final = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?$", re.DOTALL)
@@ -26,6 +26,16 @@ ERROR_CLASS: Final = re.compile(r"^\[[A-Z][A-Z0-9_.]*\]\s*")
 WRAPPERS: Final = ("pyspark.", "py4j.")
 PLAIN: Final = ("ValueError", "PipelineError", "OptionError", "RowsError", "WriteFailed", "RuntimeError", "Exception")
 """Types that say nothing which the message does not say."""
+
+
+NO_SPACE: Final = "No space left on device"
+
+
+def advice_for(failure: QueryFailed, checkpoint: str) -> str:
+    """What to do where the cause says what happened only."""
+    if NO_SPACE not in failure.cause:
+        return ""
+    return f": make room (the checkpoint is in {checkpoint}) and run it again, it goes on where it was"
 
 
 def cause_of(error: BaseException | str) -> str:

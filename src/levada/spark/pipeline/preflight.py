@@ -7,8 +7,9 @@ from typing import Final
 from levada.client.probing import faults_of
 from levada.model.near_names import did_you_mean
 from levada.spark.pipeline.definition import Definition, PipelinePart, definition_of
-from levada.spark.pipeline.options import PipelineOptions, bootstrap_of
+from levada.spark.pipeline.options import PipelineOptions, bootstrap_of, is_local, pipeline_name
 from levada.spark.pipeline.problems import Problem, one_line, refused
+from levada.spark.pipeline.status import refuse_second
 from levada.spark.pipeline.topics import Findings, check_topics
 
 PROBE_SECONDS: Final = 2.0
@@ -41,6 +42,9 @@ def run_file(options: PipelineOptions) -> int:
     definition, problems = definition_of(options.file)
     if not problems and not (options.checkpoint or definition.checkpoint):
         problems = [Problem("checkpoint", "is missing: give --checkpoint DIR, where the progress is kept")]
+    checkpoint = options.checkpoint or definition.checkpoint
+    if not problems and checkpoint is not None and is_local(checkpoint):
+        refuse_second(checkpoint, pipeline_name(options, definition), [sink.name for sink in definition.sinks])
     problems = problems or preflight(definition, bootstrap_of(options, definition), options.file)
     if problems:
         return refused(problems)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pyspark.sql.streaming.query import StreamingQuery
 
-from levada.spark.pipeline.failure import failure_of
+from levada.spark.pipeline.failure import cause_of, failure_of
 from levada.spark.pipeline.problems import QueryFailed
 from levada.spark.pipeline.progress import Display, QueryProgress, progress_of
 from levada.spark.pipeline.sinks import Control
@@ -44,7 +44,10 @@ class Running:
 
     def start(self, name: str, start: Callable[[], StreamingQuery]) -> StreamingQuery:
         self.starts[name] = start
-        self.queries[name] = start()
+        try:
+            self.queries[name] = start()
+        except Exception as error:  # Of Java's side, such as that the checkpoint cannot be written.
+            raise QueryFailed(name, cause_of(error)) from error
         return self.queries[name]
 
     def restart(self, name: str) -> bool:

@@ -51,23 +51,22 @@ class PipelineStatus:
 
 
 class StatusFile:
-    """One process runs a pipeline on a checkpoint; it holds a lock while it does, which its death releases."""
+    """One process runs a pipeline on a checkpoint, and each query there, whatever pipeline has it. It holds locks
+    while it does, which its death releases."""
 
-    def __init__(self, directory: str, name: str) -> None:
+    def __init__(self, directory: str, name: str, queries: Sequence[str] = ()) -> None:
         self._path = Path(directory, f"{name}.status.json")
-        self._lock = self._path.with_suffix(".lock")
+        self._locks = _locks(directory, name, queries)
         self._held = ExitStack()
         self._status = PipelineStatus(name, RUNNING, os.getpid(), _now())
         self._has_warned = False
 
     def __enter__(self) -> Self:
-        file = self._held.enter_context(self._lock.open("a"))
-        if not _is_locked_by_us(file.fileno()):
-            self._held.close()
-            raise PipelineError(
-                f"pipeline {self._status.name!r} runs already with the checkpoint {self._path.parent}: "
-                "stop it, or give another --checkpoint"
-            )
+        for lock, what in self._locks.items():
+            file = self._held.enter_context(lock.open("a"))
+            if not _is_locked_by_us(file.fileno()):
+                self._held.close()
+                raise _runs_already(what, lock)
         self._write(self._status)
         return self
 
@@ -106,6 +105,31 @@ class StatusFile:
             if not self._has_warned:
                 say(f"the status of the pipeline is not kept: {error}")
             self._has_warned = True
+
+
+def refuse_second(directory: str, name: str, queries: Sequence[str]) -> None:
+    """Before Spark, which takes long to start; one that is started meanwhile is refused by the locks themselves."""
+    for lock, what in _locks(directory, name, queries).items():
+        try:
+            with lock.open() as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise _runs_already(what, lock) from None
+        except OSError:
+            # It was never run, or there are no locks here.
+            continue
+
+
+def _locks(directory: str, name: str, queries: Sequence[str]) -> dict[Path, str]:
+    """Each with what it stands for."""
+    of_queries = {Path(directory, f"{query}.query.lock"): f"query {query!r} of another pipeline" for query in queries}
+    return {Path(directory, f"{name}.status.lock"): f"pipeline {name!r}", **of_queries}
+
+
+def _runs_already(what: str, lock: Path) -> PipelineError:
+    return PipelineError(
+        f"{what} runs already with the checkpoint {lock.parent}: stop it, or give another --checkpoint"
+    )
 
 
 def read_status(directory: str, name: str) -> PipelineStatus | None:

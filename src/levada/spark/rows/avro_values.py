@@ -49,11 +49,24 @@ def _decoder(schema_text: str, struct: StructType) -> Callable[[pa.Array], pa.Ar
             record, problem = _read_one(value.as_py(), schema, fastavro.schemaless_reader)
             records.append(record)
             problems.append(problem)
-        return pa.StructArray.from_arrays(
-            [pa.array(records, record_type), pa.array(problems, pa.string())], [VALUE, PROBLEM]
-        )
+        found = _as_column(records, record_type, problems)
+        return pa.StructArray.from_arrays([found, pa.array(problems, pa.string())], [VALUE, PROBLEM])
 
     return decode
+
+
+def _as_column(records: list[Any], kind: pa.DataType, problems: list[str | None]) -> pa.Array:
+    """Records without those that the types of columns cannot hold, such as a decimal beyond its precision."""
+    try:
+        return pa.array(records, kind)
+    except Exception:  # One of them is at fault, and the others are not to go with it.
+        for index, record in enumerate(records):
+            try:
+                pa.array([record], kind)
+            except Exception as error:  # Arrow's own errors, and those of Python's numbers.
+                problems[index] = f"the value does not fit the types of its fields: {_told(error)}"
+                records[index] = None
+        return pa.array(records, kind)
 
 
 def _read_one(value: bytes | None, schema: Any, read: Any) -> tuple[Any, str | None]:
@@ -76,7 +89,7 @@ def _encoder(schema_text: str) -> Callable[[pa.Array], pa.Array]:
 
         schema = fastavro.parse_schema(json.loads(schema_text))
         values, problems = [], []
-        for record in records.to_pylist(maps_as_pydicts="strict"):
+        for record in records:
             value, problem = _write_one(record, schema, fastavro.schemaless_writer)
             values.append(value)
             problems.append(problem)
@@ -87,12 +100,13 @@ def _encoder(schema_text: str) -> Callable[[pa.Array], pa.Array]:
     return encode
 
 
-def _write_one(record: Any, schema: Any, write: Any) -> tuple[bytes | None, str | None]:
-    if record is None:
+def _write_one(record: pa.StructScalar, schema: Any, write: Any) -> tuple[bytes | None, str | None]:
+    if not record.is_valid:
         return None, None
     stream = io.BytesIO()
     try:
-        write(stream, schema, record)
+        # One by one: a time that Python has not, of the year 10000, is that of its own row.
+        write(stream, schema, record.as_py(maps_as_pydicts="strict"))
     except Exception as error:  # As above: the encoder raises what its Python met.
         return None, f"the row does not fit the Avro schema: {_told(error)}"
     return stream.getvalue(), None

@@ -36,7 +36,7 @@ def expire_after(
     if isinstance(rows, DataFrame):
         return rows.where(~is_expired)
     if action == "drop":
-        return rows.with_frame(frame.where(untouched(rows) | ~is_expired))
+        return rows.unrepeatable().with_frame(frame.where(untouched(rows) | ~is_expired))
     seconds = (age_ms / 1_000).cast("decimal(20,1)").cast("string")
     reason = sf.concat(sf.lit("it is "), seconds, sf.lit(f" seconds old; {spoken(ttl_ms)} are allowed"))
-    return rows.reject(is_expired, reason, STAGE)
+    return rows.unrepeatable().reject(is_expired, reason, STAGE)

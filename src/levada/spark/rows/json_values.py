@@ -1,10 +1,11 @@
 """Values in JSON as columns, and what is wrong with one that does not fit."""
 
+from collections.abc import Mapping
+
 from pyspark.sql import Column
 from pyspark.sql import functions as sf
 from pyspark.sql.types import (
     ArrayType,
-    BooleanType,
     DataType,
     MapType,
     StringType,
@@ -14,8 +15,7 @@ from pyspark.sql.types import (
 
 VALUE = "value"
 PROBLEM = "problem"
-END = "end"
-CORRUPT = "corrupt"
+CORRUPT = "~corrupt"
 SHOWN = 100
 """Characters of a wrong value in a reason."""
 
@@ -25,48 +25,58 @@ TO_JSON = {"timestampFormat": TIMESTAMP_FORMAT}
 """Spark's own format leaves the microseconds out."""
 
 
-def decoded(text: Column, schema: StructType) -> Column:
+def decoded(text: Column, schema: StructType, options: Mapping[str, str] | None = None) -> Column:
     """A struct of `value`, null where it could not be read, and `problem`, one line that names what is wrong, or null.
 
     Spark's parser stops at the end of the first object, and whatever follows it is lost in silence. So the text is put
-    into an object with one more field after it, which is only found if the text is one value and nothing else.
+    into an array as its first element, with a mark behind it as the second. The mark is the text's hash, which the text
+    itself cannot have in it: where both are found, the text is one value and nothing else.
     """
-    wrapped = sf.concat(sf.lit(f'{{"{VALUE}":'), text, sf.lit(f',"{END}":true}}'))
-    found = sf.from_json(wrapped, _wrapper(schema), STRICT)
+    mark = sf.xxhash64(text).cast("string")
+    end = "~" * (1 + max(len(name) for name in schema.fieldNames()))
+    settings = {**(options or {}), **STRICT}
+    wrapped = sf.concat(
+        sf.lit(f'{{"{VALUE}":{{"'), mark, sf.lit('":['), text, sf.lit(f',{{"{end}":"'), mark, sf.lit('"}]}}')
+    )
+    found = sf.from_json(wrapped, _wrapper(schema, end), settings)
 
     def judged(found: Column) -> Column:
-        return sf.struct(found[VALUE].alias(VALUE), _problem(text, found, schema).alias(PROBLEM))
+        both = found[VALUE][mark]
+        is_whole = found[CORRUPT].isNull() & sf.coalesce(sf.get(both, 1)[end] == mark, sf.lit(False))
+        value = sf.get(both, 0)
+        problem = _problem(text, value, schema, _explained(text, schema, settings), is_whole)
+        return sf.struct(value.alias(VALUE), problem.alias(PROBLEM))
 
     # As a function's argument it is parsed once. A column that is used often is parsed once for each use in a filter.
     return sf.transform(sf.array(found), judged)[0]
 
 
-def _problem(text: Column, found: Column, schema: StructType) -> Column:
-    value = found[VALUE]
-    is_broken = found[CORRUPT].isNotNull() | found[END].isNull() | value.isNull()
-    missing = _joined(_missing(value, schema, ""))
+def _problem(text: Column, value: Column, schema: StructType, explanation: Column, is_whole: Column) -> Column:
+    missing = missing_fields(value, schema)
     return (
         sf.when(~sf.is_valid_utf8(text), sf.lit("the value is not UTF-8"))
         .when(sf.trim(text) == "", sf.lit("the value is empty"))
-        .when(is_broken, _explained(text, schema))
+        .when(~is_whole | value.isNull(), explanation)
         .when(missing != "", missing)
     )
 
 
-def _wrapper(schema: StructType) -> StructType:
+def missing_fields(value: Column, schema: StructType) -> Column:
+    """Those that must not be null and are, in one line; empty if there are none."""
+    return _joined(_missing(value, schema, ""))
+
+
+def _wrapper(schema: StructType, end: str) -> StructType:
+    element = StructType([*schema.fields, StructField(end, StringType())])
     return StructType(
-        [
-            StructField(VALUE, schema),
-            StructField(END, BooleanType()),
-            StructField(CORRUPT, StringType()),
-        ]
+        [StructField(VALUE, MapType(StringType(), ArrayType(element))), StructField(CORRUPT, StringType())]
     )
 
 
-def _explained(text: Column, schema: StructType) -> Column:
+def _explained(text: Column, schema: StructType, settings: Mapping[str, str]) -> Column:
     """Only evaluated for a value that is known to be wrong, so that it may parse it again."""
     raw = _raw(text)
-    alone = sf.from_json(text, StructType([*schema.fields, StructField(CORRUPT, StringType())]), STRICT)
+    alone = sf.from_json(text, StructType([*schema.fields, StructField(CORRUPT, StringType())]), settings)
     misfits = _joined(_misfits(raw, alone, schema, ""))
     is_json = sf.try_parse_json(text).isNotNull()
     return (

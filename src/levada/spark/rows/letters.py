@@ -10,7 +10,7 @@ PREFIX = "levada-dead-letter-"
 
 
 def letter_headers() -> Column:
-    """The headers of the record as it was, and where it was and why it is here."""
+    """The headers of the record as it was, and where it was and why it is here; a line of a file was in no topic."""
     source, rejected = sf.col(SOURCE), sf.col(REJECTED)
     added = {
         "reason": rejected["reason"],
@@ -22,7 +22,8 @@ def letter_headers() -> Column:
     }
     headers = sf.array(*(_header(PREFIX + name, value) for name, value in added.items()))
     before = sf.coalesce(source["headers"], sf.array().cast(HEADERS_TYPE))
-    return sf.concat(before, headers.cast(HEADERS_TYPE))
+    known = sf.filter(headers, lambda each: each["value"].isNotNull())
+    return sf.concat(before, known.cast(HEADERS_TYPE))
 
 
 def _header(name: str, value: Column) -> Column:

@@ -5,17 +5,19 @@ timestamp before 1677, and is slow with nested values. So text, bytes and truth 
 times as text, and all else as JSON in one column. What a record always has, its offset and such, goes as numbers.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import (
+    ArrayType,
     BinaryType,
     BooleanType,
     ByteType,
     DataType,
     IntegerType,
     LongType,
+    MapType,
     ShortType,
     StringType,
     StructField,
@@ -24,6 +26,7 @@ from pyspark.sql.types import (
 )
 
 from levada.spark.rows.kept import SOURCE
+from levada.spark.rows.problems import quoted
 
 AS_THEY_ARE = (StringType, BinaryType, BooleanType)
 WHOLE_NUMBERS = (ByteType, ShortType, IntegerType, LongType)
@@ -40,7 +43,7 @@ def pack(frame: DataFrame, control: Mapping[str, Column]) -> DataFrame:
     """The columns of the frame, packed, and those of `control` by their names."""
     leaves = _leaves(frame.schema)
     columns = [_packed(leaf).alias(leaf.packed_name) for leaf in leaves if leaf.goes_alone]
-    rest = [leaf.column.alias(leaf.packed_name) for leaf in leaves if not leaf.goes_alone]
+    rest = [_without_maps(leaf.column, leaf.kind).alias(leaf.packed_name) for leaf in leaves if not leaf.goes_alone]
     if rest:
         columns.append(sf.to_json(sf.struct(*rest), TO_REST).alias(REST))
     return frame.select(*columns, *(column.alias(name) for name, column in control.items()))
@@ -49,7 +52,8 @@ def pack(frame: DataFrame, control: Mapping[str, Column]) -> DataFrame:
 def unpack(packed: DataFrame, schema: StructType, added: Mapping[str, str]) -> DataFrame:
     """The columns as they were, and those of `added`, under their new names."""
     leaves = _leaves(schema)
-    rest = StructType([StructField(leaf.packed_name, leaf.kind) for leaf in leaves if not leaf.goes_alone])
+    nested = [leaf for leaf in leaves if not leaf.goes_alone]
+    rest = StructType([StructField(leaf.packed_name, _kind_of_entries(leaf.kind)) for leaf in nested])
     if rest.fields:
         packed = packed.withColumn(REST, sf.from_json(REST, rest, FROM_REST))
     columns = []
@@ -68,12 +72,12 @@ class _Leaf:
     __slots__ = ("column", "inner", "kind", "packed_name", "top")
 
     def __init__(self, number: int, top: str, inner: str, kind: DataType) -> None:
-        quoted = sf.col("`" + top.replace("`", "``") + "`")
+        whole = sf.col(quoted(top))
         self.packed_name = f"c{number}"
         self.top = top
         self.inner = inner
         self.kind = kind
-        self.column = quoted[inner] if inner else quoted
+        self.column = whole[inner] if inner else whole
 
     @property
     def goes_alone(self) -> bool:
@@ -107,8 +111,59 @@ def _packed(leaf: _Leaf) -> Column:
 
 def _unpacked(leaf: _Leaf) -> Column:
     if not leaf.goes_alone:
-        return sf.col(REST)[leaf.packed_name]
+        return _with_maps(sf.col(REST)[leaf.packed_name], leaf.kind)
     column = sf.col(leaf.packed_name)
     if isinstance(leaf.kind, TimestampType):
         return sf.timestamp_micros(column.cast("long"))
     return column.cast(leaf.kind) if leaf.goes_as_text else column
+
+
+def _without_maps(column: Column, kind: DataType) -> Column:
+    """Maps as arrays of their entries: in JSON their keys would have to be text."""
+    if not _has_map(kind):
+        return column
+    if isinstance(kind, MapType):
+        return _each_part(sf.map_entries(column), _entries(kind), _without_maps)
+    return _each_part(column, kind, _without_maps)
+
+
+def _with_maps(column: Column, kind: DataType) -> Column:
+    """The other way round."""
+    if not _has_map(kind):
+        return column
+    if isinstance(kind, MapType):
+        return sf.map_from_entries(_each_part(column, _entries(kind), _with_maps))
+    return _each_part(column, kind, _with_maps)
+
+
+def _each_part(column: Column, kind: DataType, change: Callable[[Column, DataType], Column]) -> Column:
+    if isinstance(kind, ArrayType):
+        element = kind.elementType
+        return sf.transform(column, lambda each: change(each, element))
+    if not isinstance(kind, StructType):
+        return column
+    parts = (change(column[field.name], field.dataType).alias(field.name) for field in kind.fields)
+    return sf.when(column.isNotNull(), sf.struct(*parts))
+
+
+def _kind_of_entries(kind: DataType) -> DataType:
+    """What `_without_maps` makes of a type."""
+    if isinstance(kind, MapType):
+        return _kind_of_entries(_entries(kind))
+    if isinstance(kind, ArrayType):
+        return ArrayType(_kind_of_entries(kind.elementType))
+    if isinstance(kind, StructType):
+        return StructType([StructField(field.name, _kind_of_entries(field.dataType)) for field in kind.fields])
+    return kind
+
+
+def _entries(kind: MapType) -> ArrayType:
+    return ArrayType(StructType([StructField("key", kind.keyType), StructField("value", kind.valueType)]), False)
+
+
+def _has_map(kind: DataType) -> bool:
+    if isinstance(kind, ArrayType):
+        return _has_map(kind.elementType)
+    if isinstance(kind, StructType):
+        return any(_has_map(field.dataType) for field in kind.fields)
+    return isinstance(kind, MapType)

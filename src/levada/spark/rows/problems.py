@@ -26,7 +26,7 @@ def column_of(frame: DataFrame, given: str | Column, what: str) -> Column:
         refuse_unusable(frame, given, what)
         return given
     if given in frame.columns:
-        return sf.col(_quoted(given))
+        return sf.col(quoted(given))
     top, _, inner = given.partition(".")
     if inner and top in frame.columns:
         refuse_unusable(frame, sf.col(given), what)
@@ -56,5 +56,6 @@ def first_line(error: Exception) -> str:
     return text.splitlines()[0] if text else type(error).__name__
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """As Spark takes a name for one column, whatever is in it: a dot would lead into a struct."""
     return "`" + name.replace("`", "``") + "`"

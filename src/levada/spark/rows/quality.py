@@ -56,7 +56,10 @@ def quality(rows: Kind, rules: Iterable[Rule], *, name: str | Observation | None
     if isinstance(rows, DataFrame):
         return observed.where(~is_broken).drop(BROKEN)
     reason = sf.concat(sf.lit("broken rules: "), sf.array_join(BROKEN, ", "))
-    rejected = rows.with_frame(observed).reject(is_broken, reason, STAGE)
+    observed_rows = rows.with_frame(observed)
+    if not all(rule.is_repeatable for rule in held):
+        observed_rows = observed_rows.unrepeatable()
+    rejected = observed_rows.reject(is_broken, reason, STAGE)
     return rejected.with_frame(rejected.frame.drop(BROKEN))
 
 
@@ -135,8 +138,9 @@ def _counts(rows: Any, broken: Mapping[str, Column]) -> list[Column]:
 
 
 def _in_progress(observed: Mapping[str, Any]) -> dict[str, int]:
+    """Of a rule that several steps have, all violations; the rows are those of the step that had most."""
+    steps = [row.asDict() for name, row in observed.items() if name.startswith(PREFIX)]
     counts: Counter[str] = Counter()
-    for name, row in observed.items():
-        if name.startswith(PREFIX):
-            counts.update(row.asDict())
-    return dict(counts)
+    for step in steps:
+        counts.update(step)
+    return {**counts, CHECKED: max(step[CHECKED] for step in steps)} if steps else {}

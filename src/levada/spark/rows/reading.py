@@ -10,7 +10,16 @@ from pyspark.sql.types import DataType, StructType
 
 from levada.spark.rows import avro_values, json_values
 from levada.spark.rows.avro_schemas import avro_schema
-from levada.spark.rows.kept import HEADERS_TYPE, REJECTED, RESERVED, SOURCE, SOURCE_FIELDS, Rows
+from levada.spark.rows.kept import (
+    HEADERS_TYPE,
+    REJECTED,
+    RESERVED,
+    SOURCE,
+    SOURCE_FIELDS,
+    RejectingStep,
+    Rows,
+    told_by,
+)
 from levada.spark.rows.problems import RowsError, first_line, one_of
 from levada.spark.sessions import bootstrap_of
 
@@ -26,6 +35,7 @@ SET_BY_READ = {
 }
 
 Format: TypeAlias = Literal["json", "string", "avro", "binary"]
+Tombstones: TypeAlias = Literal["reject", "drop", "keep"]
 Schema: TypeAlias = str | StructType | Mapping[str, Any] | None
 
 
@@ -35,7 +45,7 @@ def read(
     *,
     format: Format = "json",
     dead_letters: str | None = None,
-    tombstones: Literal["reject", "drop", "keep"] = "reject",
+    tombstones: Tombstones = "reject",
     stream: bool = True,
     spark: SparkSession | None = None,
     bootstrap: str | None = None,
@@ -92,7 +102,7 @@ def parse(
     *,
     format: Format = "json",
     dead_letters: str,
-    tombstones: Literal["reject", "drop", "keep"] = "reject",
+    tombstones: Tombstones = "reject",
 ) -> Rows:
     """What `read` does, for a frame with the columns of the data source (with `includeHeaders` or without)."""
     one_of("the format", format, FORMATS)
@@ -106,10 +116,14 @@ def parse(
         problem = sf.when(value.isNull(), sf.lit("the value is null")).otherwise(problem)
     else:
         problem = sf.when(value.isNotNull(), problem)
-    reason = sf.col(PROBLEM)
-    told = sf.when(reason.isNotNull(), sf.struct(reason.alias("reason"), sf.lit(STAGE).alias("stage")))
-    explained = result.select(*columns, SOURCE, problem.alias(PROBLEM))
-    return Rows(explained.withColumn(REJECTED, told).drop(PROBLEM), dead_letters)
+    return rows_with(result.select(*columns, SOURCE, problem.alias(PROBLEM)), dead_letters)
+
+
+def rows_with(explained: DataFrame, dead_letters: str) -> Rows:
+    """Rows of a frame in which `_problem` says why one is not good."""
+    reason, step = sf.col(PROBLEM), RejectingStep.next()
+    told = sf.when(reason.isNotNull(), told_by(reason, STAGE, step.number))
+    return Rows(explained.withColumn(REJECTED, told).drop(PROBLEM), dead_letters, (step,))
 
 
 def struct_of(schema: Schema, what: str) -> StructType:

@@ -54,7 +54,7 @@ def deduplicate(rows: Kind, keys: str | Iterable[str], within: Duration, *, time
         mark=REPEATED,
     )
     kept = marked.where(~sf.col(REPEATED)).drop(REPEATED)
-    return rows.with_frame(kept) if isinstance(rows, Rows) else kept
+    return rows.unrepeatable().with_frame(kept) if isinstance(rows, Rows) else kept
 
 
 def mark_repeats(

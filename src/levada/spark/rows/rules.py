@@ -2,15 +2,30 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from datetime import date
+from decimal import Decimal
+from typing import Any, Final
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
-from pyspark.sql.types import BooleanType
+from pyspark.sql.types import (
+    BooleanType,
+    DataType,
+    DateType,
+    DoubleType,
+    FloatType,
+    NumericType,
+    StringType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from levada.spark.rows.durations import Duration, milliseconds
 from levada.spark.rows.problems import RowsError, column_of, first_line
+
+COMPARED_WITH_TEXT: Final = (NumericType, StringType, DateType, TimestampType, TimestampNTZType)
+"""Types of columns whose bounds may be written as text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +34,23 @@ class Rule:
 
     name: str
 
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether a row that breaks it always does."""
+        return True
+
 
 @dataclass(frozen=True, slots=True)
 class Condition(Rule):
     """Something that is true of a row that keeps it; unknown (null) counts as kept."""
 
     holds: Callable[[DataFrame], Column]
+    is_timed: bool = False
+    """Whether it depends on when the row is looked at."""
+
+    @property
+    def is_repeatable(self) -> bool:
+        return not self.is_timed
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +61,10 @@ class Unique(Rule):
     within_ms: int
     timestamp: str | None
 
+    @property
+    def is_repeatable(self) -> bool:
+        return False
+
 
 def not_null(column: str) -> Rule:
     """The column has a value."""
@@ -43,18 +73,39 @@ def not_null(column: str) -> Rule:
 
 
 def in_range(column: str, low: Any = None, high: Any = None) -> Rule:
-    """The value is at least `low` and at most `high`; None is no bound. NaN is in no range."""
+    """The value is at least `low` and at most `high`; None is no bound. NaN is in no range.
+
+    Bounds of dates and times may be text, such as `"2026-01-01"`; one without a zone is in that of the session. Text is
+    compared with text, letter by letter.
+    """
     name = f"in_range({column})"
     if low is None and high is None:
         raise RowsError(f"{name}: give a lowest value, a highest, or both")
 
     def holds(frame: DataFrame) -> Column:
         value = column_of(frame, column, name)
-        above = sf.lit(True) if low is None else value >= sf.lit(low)
-        below = sf.lit(True) if high is None else value <= sf.lit(high)
-        return above & below & ~value.eqNullSafe(sf.lit(float("nan")))
+        kind = frame.select(value.alias("value")).schema[0].dataType
+        is_number = sf.lit(True)
+        if isinstance(kind, FloatType | DoubleType):
+            is_number = ~sf.isnan(value)
+        above = sf.lit(True) if low is None else value >= _bound(frame, low, kind, f"the low of {name}")
+        below = sf.lit(True) if high is None else value <= _bound(frame, high, kind, f"the high of {name}")
+        return above & below & is_number
 
     return Condition(name, holds)
+
+
+def _bound(frame: DataFrame, given: Any, kind: DataType, what: str) -> Column:
+    """The bound in the column's own type: of two types Spark may change the column's values to the bound's, and end the
+    query at the first that cannot be."""
+    if isinstance(given, int | float | Decimal) and not isinstance(given, bool) and isinstance(kind, NumericType):
+        return sf.lit(given)
+    written = given.isoformat() if isinstance(given, date) else given
+    if isinstance(written, str) and isinstance(kind, COMPARED_WITH_TEXT):
+        bound = sf.lit(written).try_cast(kind)
+        if frame.sparkSession.sql("SELECT 1").select(bound).head() != (None,):
+            return bound
+    raise RowsError(f"{what} must be a value for the column, which is {kind.simpleString()}, not {given!r}")
 
 
 def matches(column: str, pattern: str) -> Rule:
@@ -72,7 +123,7 @@ def fresh(column: str, within: Duration) -> Rule:
         time = column_of(frame, column, name).cast("timestamp")
         return sf.unix_millis(sf.current_timestamp()) - sf.unix_millis(time) <= within_ms
 
-    return Condition(name, holds)
+    return Condition(name, holds, is_timed=True)
 
 
 def check(name: str, condition: str) -> Rule:

@@ -1,15 +1,13 @@
 """The batch reader: a topic, or a part of it, as a table."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from levada.client.types import TopicPartition
 from levada.spark.options import OptionError
 from levada.spark.source.bounds import EARLIEST, LATEST
 from levada.spark.source.loss import report, within_log
-from levada.spark.source.pushdown import Narrowing, narrowing
 from levada.spark.source.ranges import OffsetRange, split
 from levada.spark.source.settings import batch_settings
 
@@ -20,24 +18,18 @@ if TYPE_CHECKING:
 
 
 class TopicReader(DataSourceReader):
+    """It takes no filters: Spark keeps one plan of what is read for all uses of a frame, and the filters of the last
+    use would be those of all others. Options say what part of a topic is read."""
+
     def __init__(self, options: Mapping[str, str]) -> None:
         self._settings = batch_settings(options)
-        self._narrowing = Narrowing()
-
-    @property
-    def pushFilters(self) -> "_Pushdown":
-        """Takes filters as the base class's method does; see there why it is no method."""
-        return _Pushdown(self)
-
-    def take_filters(self, filters: Iterable[Filter]) -> None:
-        self._narrowing = narrowing(filters)
 
     def partitions(self) -> Sequence[InputPartition]:
         read = self._settings.read
         from levada.spark.source.brokers import Brokers
 
         with Brokers(read) as brokers:
-            ranges = self._narrowed(self._ranges(brokers), brokers)
+            ranges = self._ranges(brokers)
         return split(ranges, read.min_partitions, read.max_records_per_partition)
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
@@ -63,31 +55,3 @@ class TopicReader(DataSourceReader):
         ranges, losses = within_log(starts, ends, earliest, latest)
         report(losses, fails=read.fails_on_data_loss)
         return ranges
-
-    def _narrowed(self, ranges: list[OffsetRange], brokers: "Brokers") -> list[OffsetRange]:
-        since_ms = self._narrowing.since_ms
-        if since_ms is None:
-            return self._narrowing.narrow(ranges, {})
-        wanted = [TopicPartition(each.topic, each.partition) for each in ranges]
-        found = brokers.offsets({partition: since_ms for partition in wanted if self._narrowing.wants(partition)})
-        first_since = {partition: None if offset < 0 else offset for partition, offset in found.items()}
-        return self._narrowing.narrow(ranges, first_since)
-
-
-class _Pushdown:
-    """Takes the filters of a reader.
-
-    Spark refuses a reader with a `pushFilters` of its own while `spark.sql.python.filterPushdown.enabled` is off, as it
-    is by default; it looks at `__func__` to find out. A plain session must be able to read as well. So this passes for
-    the method of the base class: without pushdown it is never called, and nothing is lost, as all filters stay with
-    Spark anyway.
-    """
-
-    __func__ = staticmethod(DataSourceReader.pushFilters)
-
-    def __init__(self, reader: TopicReader) -> None:
-        self._reader = reader
-
-    def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
-        self._reader.take_filters(filters)
-        return filters

@@ -54,11 +54,13 @@ def resume(before: BatchProgress, now: Layout, earliest: Mapping[TopicPartition,
     for partition in there:
         first, end = earliest[partition], latest[partition]
         read = before.ends.get(partition)
-        loss = _loss(partition, read, first, end, is_remade=_is_remade(partition.topic, before, now))
+        loss = _loss(partition, read, first, end, is_remade=is_remade(partition.topic, before, now))
         if loss is not None:
             losses.append(loss)
         if loss is not None or read is None:
-            moved[partition] = first
+            # What is left of a log that is known to be the same one has been read.
+            is_cut_off = read is not None and end < read and _is_same(partition.topic, before, now)
+            moved[partition] = end if is_cut_off else first
     starts = {each: moved[each] if each in moved else before.ends[each] for each in there}
     return Resumption(starts, moved, losses)
 
@@ -118,6 +120,12 @@ def _loss(partition: TopicPartition, read: int | None, first: int, end: int, *, 
     return None
 
 
-def _is_remade(topic: str, before: BatchProgress, now: Layout) -> bool:
+def is_remade(topic: str, before: BatchProgress, now: Layout) -> bool:
+    """Whether the topic of that name is another one now."""
     old, new = before.topic_ids.get(topic), now.topic_ids.get(topic)
     return old is not None and new is not None and old != new
+
+
+def _is_same(topic: str, before: BatchProgress, now: Layout) -> bool:
+    """Brokers without topic ids leave that open."""
+    return before.topic_ids.get(topic) is not None and before.topic_ids.get(topic) == now.topic_ids.get(topic)

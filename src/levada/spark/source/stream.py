@@ -18,7 +18,7 @@ from pyspark.sql.streaming.datasource import (
 from levada.client.types import TopicPartition
 from levada.spark.source.admission import is_too_little, limited
 from levada.spark.source.bounds import EARLIEST, LATEST
-from levada.spark.source.loss import Layout, begin, report, resume
+from levada.spark.source.loss import Layout, begin, is_remade, report, resume
 from levada.spark.source.offsets import NOT_STARTED, BatchProgress, Offsets, by_topic, parse_progress
 from levada.spark.source.ranges import OffsetRange, SmallRanges, ranges_between, split, together
 from levada.spark.source.settings import stream_settings
@@ -32,6 +32,9 @@ IDLE_PAUSES_SECONDS = (0.01, 0.02, 0.04, 0.06, 0.07)
 """Spark asks an idle query's source for news every 10 ms; so its answer that there are none takes its time."""
 LAYOUT_SECONDS = 1.0
 """So often new partitions and topics are looked for."""
+DOUBT_SECONDS = 2.0
+"""So long a partition may have no offsets before it counts as gone: it may be on its way in or out."""
+DOUBT_PAUSE_SECONDS = 0.05
 
 
 class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -94,13 +97,13 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # Reading
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """From what is in the checkpoint alone, so that a batch that is repeated has the same records."""
+        """From what is in the checkpoint alone, so that a batch that is repeated has the same records or none."""
         until = parse_progress(end)
         if until is None or start == end:
             return []
         read = self._settings.read
         ranges = ranges_between(until.begin(parse_progress(start)), until.ends)
-        parts = split(ranges, read.min_partitions, read.max_records_per_partition)
+        parts = split(self._of_same_topics(ranges, until), read.min_partitions, read.max_records_per_partition)
         return parts if read.divides else together(parts)
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
@@ -130,6 +133,9 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # Asked for after the start, so that it is not before it.
         latest = self._ends(layout.partitions)
         starts, losses = begin(wanted, self._earliest(layout.partitions), self._latest)
+        if self._brokers.layout(settings.read.selection).topic_ids != layout.topic_ids:
+            # Made again meanwhile: whose offsets these are is not known.
+            return self._first(limit)
         report(losses, fails=settings.read.fails_on_data_loss)
         ends = {each: max(latest.get(each, start), start) for each, start in starts.items()}
         admitted = self._admitted(starts, ends, limit)
@@ -141,16 +147,41 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The end of the next batch; None if there is none yet."""
         known = self._known_layout(before)
         latest = self._ends(known.partitions)
-        layout = known.only(latest.keys())
-        if latest == before.ends and layout.topic_ids == before.topic_ids:
+        if latest == before.ends and known.only(latest.keys()).topic_ids == before.topic_ids:
             return None
-        going_on = resume(before, layout, self._earliest(layout.partitions), latest)
+        layout, earliest, latest = self._settled(before)
+        going_on = resume(before, layout, earliest, latest)
         latest = {each: latest[each] for each in going_on.starts}
         admitted = self._admitted(going_on.starts, latest, limit)
         if admitted is None:
             return None
         report(going_on.losses, fails=self._settings.read.fails_on_data_loss)
         return self._batch(BatchProgress(self._group_of(before), admitted, going_on.moved, layout.topic_ids))
+
+    def _of_same_topics(self, ranges: list[OffsetRange], until: BatchProgress) -> list[OffsetRange]:
+        """Without those of a topic that was made again since: its records are gone, and the new one's come later."""
+        now = self._known_layout(until)
+        remade = {each.topic for each in ranges if is_remade(each.topic, until, now)}
+        losses = [f"{topic} was deleted and made again: its records of this batch are gone" for topic in sorted(remade)]
+        report(losses, fails=self._settings.read.fails_on_data_loss)
+        return [each for each in ranges if each.topic not in remade]
+
+    def _settled(self, before: BatchProgress) -> tuple[Layout, Offsets, Offsets]:
+        """The partitions with their first and last offsets, all of the topics whose ids stand in the layout.
+
+        Offsets are asked for by name: those of a topic that was made again would go under the old one's id, and its
+        records be read once more when the new id shows.
+        """
+        deadline = time.monotonic() + DOUBT_SECONDS
+        layout = self._fresh_layout(before.ends.keys())
+        while True:
+            earliest, latest = self._earliest(layout.partitions), self._ends(layout.partitions)
+            later = self._fresh_layout(layout.partitions)
+            is_whole = layout.partitions <= earliest.keys() & self._latest.keys()
+            if later.topic_ids == layout.topic_ids and (is_whole or time.monotonic() > deadline):
+                return layout.only(latest.keys()), earliest, latest
+            time.sleep(DOUBT_PAUSE_SECONDS)
+            layout = later
 
     def _group_of(self, progress: BatchProgress) -> str:
         return self._settings.group_id or progress.group_id

@@ -22,6 +22,7 @@ from levada.spark.pipeline.databases import (
 from levada.spark.pipeline.problems import PipelineError, unknown
 from levada.spark.pipeline.sinks.batches import BatchSink, Control, MicroBatch, is_written, visible
 from levada.spark.pipeline.tables import Table, TableWriter
+from levada.spark.rows.problems import quoted as quoted_column
 
 BOOKS: Final = "levada_batches"
 """A table in the same database: the last batch of each query that is written."""
@@ -208,34 +209,35 @@ def last_changes(frame: DataFrame, key: Sequence[str], order: str | None, delete
     are an error: neither is known to be the later one.
     """
     deleted = F.coalesce(F.expr(delete_when), F.lit(False)) if delete_when else F.lit(False)
-    keys = [F.col(quoted_for_spark(name)) for name in key]
+    keys = [F.col(quoted_column(name)) for name in key]
     marked = frame.withColumn(DELETED, deleted)
     for name in key:
         marked = marked.withColumn(name, _not_null(name))
     latest = _latest_first(frame, order)
+    text = f"two rows for one key ({', '.join(key)}) in a batch: name the column that orders them (order)"
     if latest is None:
         counted = marked.withColumn(COUNT, F.count("*").over(Window.partitionBy(*keys)))
-        text = f"two rows for one key ({', '.join(key)}) in a batch: name the column that orders them (order)"
         kept = counted.where(F.when(F.col(COUNT) > 1, F.raise_error(F.lit(text)).cast("boolean")).otherwise(True))
     else:
         counted = marked.withColumn(COUNT, F.row_number().over(Window.partitionBy(*keys).orderBy(*latest)))
-        kept = counted.where(F.col(COUNT) == 1)
-    return kept.select(*(quoted_for_spark(name) for name in visible(frame.columns)), DELETED)
-
-
-def quoted_for_spark(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+        is_last = F.col(COUNT) == 1
+        if order is None:
+            # Lines of files have no offsets; nulls come last.
+            is_unordered = (F.col(COUNT) > 1) & F.col("_source.offset").isNull()
+            is_last = F.when(is_unordered, F.raise_error(F.lit(text)).cast("boolean")).otherwise(is_last)
+        kept = counted.where(is_last)
+    return kept.select(*(quoted_column(name) for name in visible(frame.columns)), DELETED)
 
 
 def _latest_first(frame: DataFrame, order: str | None) -> list[Any] | None:
     if order is not None:
-        by_order = [F.col(quoted_for_spark(order)).desc_nulls_last()]
+        by_order = [F.col(quoted_column(order)).desc_nulls_last()]
         return by_order + ([F.col("_source.offset").desc()] if "_source" in frame.columns else [])
     # Records with one key are in one partition, where offsets are their order.
     return [F.col("_source.offset").desc()] if "_source" in frame.columns else None
 
 
 def _not_null(name: str) -> Any:
-    column = F.col(quoted_for_spark(name))
+    column = F.col(quoted_column(name))
     text = f"the key column {name!r} is null in a row: a quality rule can send such rows to the dead letters"
     return F.when(column.isNull(), F.raise_error(F.lit(text))).otherwise(column)

@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 
 from levada.spark.pipeline.problems import PipelineError, unknown
 from levada.spark.pipeline.sinks.batches import BatchSink, Control, MicroBatch, is_written, visible
+from levada.spark.rows.problems import quoted
 
 OWNER: Final = "_levada_query"
 """A file with the id of the query whose batches are here."""
@@ -63,7 +64,7 @@ class ParquetSink(BatchSink):
         name = f"{BATCH}={batch.number}"
         # Its own: a driver that was given up may still write the same batch.
         staged = f"{STAGING}/{name}-{uuid.uuid4().hex}"
-        written = frame.select(*(f"`{column}`" for column in visible(frame.columns)))
+        written = frame.select(*map(quoted, visible(frame.columns)))
         written.write.partitionBy(*self.partition_by).parquet(place.path(staged))
         if not place.publish(staged, name):
             place.remove(staged)
