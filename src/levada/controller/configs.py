@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypedDict, TypeVar
 
-from levada.controller.config_changes import NOTHING, Kind, full_changes, incremental_changes
+from levada.controller.config_changes import NOTHING, Kind, Refusals, full_changes, incremental_changes
 from levada.controller.decision import Context, ControllerDecision
 from levada.metadata.image import BROKER, GROUP, TOPIC, Image
 from levada.metadata.records import ConfigRecord
@@ -86,6 +86,7 @@ def _alter(
     named = Counter((resource.resource_type, resource.resource_name) for resource in resources)
     results: list[_Result] = []
     records: list[ConfigRecord] = []
+    refusals = Refusals()
     for resource in resources:
         result: _Result = {
             "error_code": 0,
@@ -101,7 +102,7 @@ def _alter(
             current = image.config_of(resource.resource_type, resource.resource_name)
             changed = changes(current, resource)
         except ApiError as error:
-            result["error_code"], result["error_message"] = error.code, str(error)
+            result["error_code"], result["error_message"] = error.code, refusals.text_of(error)
             continue
         records += [
             ConfigRecord(

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from levada.controller.config_changes import check_topic_configs
+from levada.controller.config_changes import Refusals, check_topic_configs
 from levada.controller.decision import Context, ControllerDecision
 from levada.controller.elections import UNASSIGNED
 from levada.controller.placement import place
@@ -55,6 +55,7 @@ def create(image: Image, request: CreateTopicsRequest, context: Context) -> Cont
     named = Counter(topic.name for topic in request.topics)
     too_many = _wanted_partitions(request, context) > MAX_NEW_PARTITIONS
     taken = _taken_names(image, request)
+    refusals = Refusals()
     results, records = [], []
     for topic in request.topics:
         if named[topic.name] > 1:
@@ -67,14 +68,14 @@ def create(image: Image, request: CreateTopicsRequest, context: Context) -> Cont
             _check_new_name(image, taken, topic.name)
             made = _create(image, topic, context)
         except ApiError as error:
-            results.append(_refused_topic(topic.name, error))
+            results.append(_refused_topic(topic.name, error, refusals))
             continue
         results.append(_created(topic.name, made))
         # The next topic of the request must not collide with this one.
         taken[collision_key(topic.name)] = topic.name
         records += [] if request.validate_only else made
     duplicate = InvalidRequest("Duplicate topic name.")
-    results += [_refused_topic(name, duplicate) for name, count in named.items() if count > 1]
+    results += [_refused_topic(name, duplicate, refusals) for name, count in named.items() if count > 1]
     return ControllerDecision(CreateTopicsResponse(topics=results), records)
 
 
@@ -213,8 +214,8 @@ def _created(name: str, records: list[TopicRecord | PartitionRecord | ConfigReco
     )
 
 
-def _refused_topic(name: str, error: ApiError) -> CreatableTopicResult:
-    return CreatableTopicResult(name=name, error_code=error.code, error_message=str(error), configs=[])
+def _refused_topic(name: str, error: ApiError, refusals: Refusals) -> CreatableTopicResult:
+    return CreatableTopicResult(name=name, error_code=error.code, error_message=refusals.text_of(error), configs=[])
 
 
 def delete(image: Image, request: DeleteTopicsRequest, context: Context) -> ControllerDecision[DeleteTopicsResponse]:
