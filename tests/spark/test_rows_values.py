@@ -37,6 +37,8 @@ BROKEN = {
     b'{"id":"b"}]}} x': "there is something after the JSON object",
     b'{"id":"b"},{"~end":true}]}} x': "there is something after the JSON object",
     b'{"id":"b"},': "there is something after the JSON object",
+    b'{"id":"b"},"': "there is something after the JSON object",
+    b'{"id":"b"}} {"x":1': "there is something after the JSON object",
     b'{"id":"\xff"}': "the value is not UTF-8",
     b'{"id":"a","amount":"much"}': "field 'amount' is not double: much",
     b'{"id":"a","amount":"much","tags":[1,"b"]}': (

@@ -29,23 +29,23 @@ def decoded(text: Column, schema: StructType, options: Mapping[str, str] | None 
     """A struct of `value`, null where it could not be read, and `problem`, one line that names what is wrong, or null.
 
     Spark's parser stops at the end of the first object, and whatever follows it is lost in silence. So the text is put
-    into an array as its first element, with a mark behind it as the second. The mark is the text's hash, which the text
-    itself cannot have in it: where both are found, the text is one value and nothing else.
+    into an array, with a mark behind it: if that is the second element, the text is one value and nothing else. The
+    mark is its own hash, which it cannot have in it.
     """
     mark = sf.xxhash64(text).cast("string")
-    end = "~" * (1 + max(len(name) for name in schema.fieldNames()))
+    marked = sf.concat(sf.lit("["), text, sf.lit(',"'), mark, sf.lit('"]'))
+    is_alone = sf.coalesce(sf.get_json_object(marked, "$[1]") == mark, sf.lit(False))
     settings = {**(options or {}), **STRICT}
-    wrapped = sf.concat(
-        sf.lit(f'{{"{VALUE}":{{"'), mark, sf.lit('":['), text, sf.lit(f',{{"{end}":"'), mark, sf.lit('"}]}}')
+    # Inside of an object, as alone an array of objects would pass for its first one.
+    wrapped = sf.concat(sf.lit(f'{{"{VALUE}":'), text, sf.lit("}"))
+    found = sf.from_json(
+        wrapped, StructType([StructField(VALUE, schema), StructField(CORRUPT, StringType())]), settings
     )
-    found = sf.from_json(wrapped, _wrapper(schema, end), settings)
 
     def judged(found: Column) -> Column:
-        both = found[VALUE][mark]
-        is_whole = found[CORRUPT].isNull() & sf.coalesce(sf.get(both, 1)[end] == mark, sf.lit(False))
-        value = sf.get(both, 0)
-        problem = _problem(text, value, schema, _explained(text, schema, settings), is_whole)
-        return sf.struct(value.alias(VALUE), problem.alias(PROBLEM))
+        is_whole = found[CORRUPT].isNull() & is_alone
+        problem = _problem(text, found[VALUE], schema, _explained(text, schema, settings), is_whole)
+        return sf.struct(found[VALUE].alias(VALUE), problem.alias(PROBLEM))
 
     # As a function's argument it is parsed once. A column that is used often is parsed once for each use in a filter.
     return sf.transform(sf.array(found), judged)[0]
@@ -64,13 +64,6 @@ def _problem(text: Column, value: Column, schema: StructType, explanation: Colum
 def missing_fields(value: Column, schema: StructType) -> Column:
     """Those that must not be null and are, in one line; empty if there are none."""
     return _joined(_missing(value, schema, ""))
-
-
-def _wrapper(schema: StructType, end: str) -> StructType:
-    element = StructType([*schema.fields, StructField(end, StringType())])
-    return StructType(
-        [StructField(VALUE, MapType(StringType(), ArrayType(element))), StructField(CORRUPT, StringType())]
-    )
 
 
 def _explained(text: Column, schema: StructType, settings: Mapping[str, str]) -> Column:
