@@ -52,7 +52,7 @@ PARTS = (
     Part("tools", 115, 10),
     Part("testing", 100, 12),
     Part(LINT, 90, 12),
-    Part("unit", 120, 12),
+    Part("unit", 100, 12),
     Part("oracle", 40, 6),
     Part("tidy", 10, 5),
     Part("scenarios", 10, 4),
