@@ -19,4 +19,5 @@ def test_a_group_that_others_use_keeps_no_other_back(own_broker: BrokerProcess) 
             committer = OffsetCommitter(admin)
             committer.commit("shop.used", {PLACE: 4})
             committer.commit("shop.totals", {PLACE: 7})
+            committer.close()
             assert lags_of(admin, "shop", ["used", "totals", "none"]) == {"totals": 3}
