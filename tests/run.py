@@ -44,10 +44,10 @@ class Outcome:
 LINT = "lint"
 QUICK_SECONDS = 100
 PARTS = (
-    Part("spark", 600, 30),
-    Part("integration", 500, 30),
-    Part("chaos", 270, 20),
-    Part("simulation", 220, 20),
+    Part("spark", 600, 45),
+    Part("integration", 500, 40),
+    Part("chaos", 270, 30),
+    Part("simulation", 220, 30),
     Part("property", 170, 15),
     Part("tools", 115, 10),
     Part("testing", 100, 12),

@@ -95,7 +95,7 @@ def test_a_member_that_keeps_what_it_must_give_up_is_caught(
     async def keep(*_: Any, **__: Any) -> None:
         pass
 
-    monkeypatch.setattr(module, "give_up", keep)
+    monkeypatch.setattr(module, "revoke", keep)
     told = complaint()
     caught = ("was accepted although", "while [", "has owners", "goes back from", "which has it")
     assert any(words in told for words in caught), told

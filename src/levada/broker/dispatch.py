@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import sys
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from struct import Struct as Packed
@@ -10,7 +11,7 @@ from typing import Any
 from levada.broker.broker import Broker
 from levada.broker.fast_path import FastPath
 from levada.broker.fetch_fast_path import FetchFastPath
-from levada.broker.large_requests import LargeRequests, encode_in_slices
+from levada.broker.large_requests import HASHING, LONG_NAMES_BYTES, LargeRequests, encode_in_slices
 from levada.broker.metrics import BrokerMetrics
 from levada.broker.produce_fast_path import ProduceFastPath
 from levada.broker.route import Request, Route
@@ -45,6 +46,8 @@ class VersionCodec:
     header_end: bytes
     """What follows the correlation id in the response's header."""
     handle: Callable[[Any, Request], object]
+    divided_above: int
+    """Bytes of a request that is handled in parts, whatever it has in it."""
     fast_path: FastPath[Any, Any, Any] | None
 
 
@@ -87,6 +90,8 @@ class Dispatcher:
             if codec.has_tags:
                 position = position + 1 if frame[position] == 0 else skip_tags(frame, position)
             # Bytes after the message are ignored, as Apache does: librdkafka sends some after a MetadataRequest.
+            if len(frame) > codec.divided_above:
+                return self._answer_large(header, frame, position, connection, started_ns)
             message, _ = codec.decode(frame, position, len(frame))
         except TooManyElements:
             return self._answer_large(header, frame, position, connection, started_ns)
@@ -128,6 +133,7 @@ class Dispatcher:
             encode=encoder_of(response_class(route.api_key), version),
             header_end=b"\0" if has_tags else b"",
             handle=route.handle,
+            divided_above=LONG_NAMES_BYTES if route.api_key in HASHING else sys.maxsize,
             fast_path=self._open_fast_path(route.api_key, version),
         )
         return codec

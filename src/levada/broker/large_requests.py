@@ -35,6 +35,20 @@ HUGE_BYTES: Final = 256 * 1024
 """Requests above this are decoded and handled one after the other, whatever number of clients sends them."""
 WAITING: Final = frozenset((ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP))
 """Clients choose how long an answer to these waits for something to happen: no other request waits with it."""
+HASHING: Final = frozenset(
+    (
+        ApiKey.FIND_COORDINATOR,
+        ApiKey.DESCRIBE_GROUPS,
+        ApiKey.DELETE_GROUPS,
+        ApiKey.OFFSET_FETCH,
+        ApiKey.CONSUMER_GROUP_DESCRIBE,
+        ApiKey.DESCRIBE_TRANSACTIONS,
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+    )
+)
+"""What these name is hashed letter by letter, to find who coordinates it: a few hundred long names take long."""
+LONG_NAMES_BYTES: Final = 64 * 1024
+"""Of a request, which is divided then though it has few elements."""
 FREED_AT_ONCE: Final = 5_000
 PART: Final = 500
 """How many elements a handler is given at once."""

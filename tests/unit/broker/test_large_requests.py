@@ -1,7 +1,7 @@
 """Requests of very many elements: the same answers, in their turn, while others are served."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from levada.net.channel import Channel, ChannelClosed
 from levada.protocol.api import request_class, response_class
 from levada.protocol.declare import Request
 from levada.protocol.messages.api_versions import ApiVersionsRequest
+from levada.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from levada.protocol.messages.find_coordinator import FindCoordinatorRequest
 from levada.protocol.messages.incremental_alter_configs import (
@@ -306,6 +307,31 @@ def test_all_topics_of_a_large_cluster_are_described_as_each_is(tmp_path: Path) 
             each = await node.call(names(4))
             assert everything.topics == each.topics
             assert everything.brokers == each.brokers
+
+    run(main())
+
+
+def test_a_few_long_names_are_handled_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is hashed to find its coordinator, which takes more than a millisecond for one of 30,000 letters."""
+    sizes: list[int] = []
+
+    def watched(items: Sequence[Any], *arguments: Any) -> Iterator[list[Any]]:
+        for part in parts(items, *arguments):
+            sizes.append(sum(map(len, part)))
+            yield part
+
+    async def main() -> None:
+        async with running_node(tmp_path) as node:
+            await node.call(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]))
+            long = [f"{number}".rjust(30_000, "g") for number in range(40)]
+            monkeypatch.setattr(large_requests, "parts", watched)
+            found = await node.call(ConsumerGroupDescribeRequest(group_ids=long, include_authorized_operations=False))
+            assert [one.group_id for one in found.groups] == long
+            assert sizes
+            assert max(sizes) <= 2 * 30_000
+            sizes.clear()
+            await node.call(ConsumerGroupDescribeRequest(group_ids=long[:1], include_authorized_operations=False))
+            assert not sizes
 
     run(main())
 
