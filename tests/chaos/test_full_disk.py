@@ -1,7 +1,6 @@
 """A real disk that is full: an error to the client, nothing acknowledged lost, and on again when there is room."""
 
 import asyncio
-import subprocess
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from levada.sim.requests.topics import records_of
 from levada.world.real_net import RealNet
 from tests.brokers import BrokerProcess
 from tests.logs import check_indexes
+from tests.small_disks import mounted_disk
 
 TOPIC = "full"
 BALLAST_BYTES = 3 << 20
@@ -27,20 +27,9 @@ SETTINGS = ("log.segment.bytes=1048576", "log.index.interval.bytes=1024", "log.f
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of six megabytes, half of it taken."""
-    path = tmp_path / "small"
-    path.mkdir()
-    try:
-        command = ["mount", "-t", "tmpfs", "-o", "size=6m", "tmpfs", str(path)]
-        mounted = subprocess.run(command, capture_output=True, check=False)
-    except FileNotFoundError:
-        pytest.skip("there is no mount command")
-    if mounted.returncode:
-        pytest.skip(f"mounting is not permitted: {mounted.stderr.decode().strip()}")
-    try:
+    with mounted_disk(tmp_path / "small", "6m") as path:
         (path / "ballast").write_bytes(bytes(BALLAST_BYTES))
         yield path
-    finally:
-        subprocess.run(["umount", "--lazy", str(path)], check=True)
 
 
 def talk(broker: BrokerProcess, session: Callable[[Channel], Awaitable[Any]]) -> Any:

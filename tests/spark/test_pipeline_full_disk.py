@@ -1,7 +1,6 @@
 """A pipeline whose checkpoint is on a disk that is full: it ends with one line, and goes on when there is room."""
 
 import sqlite3
-import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +12,7 @@ from pyspark.sql import SparkSession
 from levada.spark.pipeline import PipelineOptions
 from levada.spark.pipeline.command import plan_of, run
 from levada.spark.pipeline.definition import load
+from tests.small_disks import mounted_disk
 
 PAGE = 4096
 FILES = 2
@@ -21,19 +21,8 @@ FILES = 2
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of half a megabyte."""
-    path = tmp_path / "small"
-    path.mkdir()
-    try:
-        command = ["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(path)]
-        mounted = subprocess.run(command, capture_output=True, check=False)
-    except FileNotFoundError:
-        pytest.skip("there is no mount command")
-    if mounted.returncode:
-        pytest.skip(f"mounting is not permitted: {mounted.stderr.decode().strip()}")
-    try:
+    with mounted_disk(tmp_path / "small", "512k") as path:
         yield path
-    finally:
-        subprocess.run(["umount", "--lazy", str(path)], check=True)
 
 
 def fill(disk: Path, free_pages: int) -> None:
