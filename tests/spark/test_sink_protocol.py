@@ -210,6 +210,9 @@ def test_clients_that_are_used_no_more_are_closed() -> None:
         raise ZeroDivisionError
     assert not client.is_open
     assert clients.kept("a") is None
+    with clients.taken("d", Client) as outer, clients.taken("d", Client) as inner:
+        assert outer is not inner
+    assert [one.is_open for one in (outer, inner)] == [True, False]
 
 
 def test_a_driver_that_loses_its_id_between_marker_and_commit_publishes_nothing(

@@ -36,6 +36,8 @@ class KeptClients(Generic[T]):
         except BaseException:
             client.close()
             raise
+        # Another use of the key may have begun and ended meanwhile.
+        self.drop(key)
         self._kept[key] = client
         while len(self._kept) > self._most:
             _, oldest = self._kept.popitem(last=False)
