@@ -12,6 +12,8 @@ from pyspark_levada import DefaultSource
 
 SETTINGS = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Over TCP each task waits 40 ms: Spark sends its input in two pieces, and the second waits for an acknowledgement.
+    "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "4",
     "spark.sql.streaming.stateStore.providerClass": (

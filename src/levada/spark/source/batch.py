@@ -36,9 +36,9 @@ class TopicReader(DataSourceReader):
         if not isinstance(partition, OffsetRange):
             # Where there is nothing to read, Spark makes up a partition.
             return iter(())
-        from levada.spark.source.reading import read_range
+        from levada.spark.source.reading import read_ranges
 
-        return read_range(partition, self._settings.read)
+        return read_ranges([partition], self._settings.read)
 
     def _ranges(self, brokers: "Brokers") -> list[OffsetRange]:
         read = self._settings.read
