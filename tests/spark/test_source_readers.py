@@ -178,9 +178,7 @@ def test_a_range_that_ends_behind_the_log_does_not_wait_for_ever(
     assert values(read(tolerant, [planned])) == list(numbered(2, first=1))
 
 
-def test_one_task_reads_the_small_ranges_of_several_partitions_and_no_more(
-    bootstrap: str, new_topic: NewTopic
-) -> None:
+def test_one_task_reads_the_small_ranges_of_several_partitions_and_no_more(bootstrap: str, new_topic: NewTopic) -> None:
     topic = new_topic(4)
     with Producer(bootstrap, transactional_id=f"tx-{topic}") as producer:
         producer.init_transactions()

@@ -1,6 +1,7 @@
 """A Spark session with everything set for topics."""
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 
@@ -10,15 +11,21 @@ from levada.spark.defaults import BOOTSTRAP_SETTING, DEFAULT_BOOTSTRAP, DEFAULT_
 from levada.spark.java import java_home
 from pyspark_levada import DefaultSource
 
+LOCAL_CORES = re.compile(r"local\[(\d+|\*)")
+SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+CLUSTER_SHUFFLE_PARTITIONS = 4
+"""A stream keeps a state for each, which takes its time in every batch. Large states and clusters want more."""
+
 SETTINGS = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # Over TCP each task waits 40 ms: Spark sends its input in two pieces, and the second waits for an acknowledgement.
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.shuffle.partitions": "4",
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
+    # A batch writes what it changed, and the whole state is written in the background.
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
@@ -39,12 +46,27 @@ def session(
     """
     prepare_environment(is_local=master.startswith("local"))
     builder = SparkSession.builder.master(master).appName(app_name)
-    for name, value in {**SETTINGS, BOOTSTRAP_SETTING: bootstrap, **(settings or {})}.items():
+    ours = {**SETTINGS, SHUFFLE_PARTITIONS: str(shuffle_partitions(master)), BOOTSTRAP_SETTING: bootstrap}
+    for name, value in {**ours, **(settings or {})}.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     # Spark's own search for sources imports every `pyspark_*` module on the path, and finds none where one cannot be.
     spark.dataSource.register(DefaultSource)
     return spark
+
+
+def shuffle_partitions(master: str) -> int:
+    """As many as there are cores on this machine for tasks.
+
+    >>> shuffle_partitions("local[2,4]"), shuffle_partitions("local"), shuffle_partitions("spark://host:7077")
+    (2, 1, 4)
+    """
+    if master == "local":
+        return 1
+    cores = LOCAL_CORES.match(master)
+    if cores is None:
+        return CLUSTER_SHUFFLE_PARTITIONS
+    return (os.cpu_count() or 1) if cores[1] == "*" else int(cores[1])
 
 
 def bootstrap_of(spark: SparkSession, given: str | None = None) -> str:

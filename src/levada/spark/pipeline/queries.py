@@ -6,6 +6,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
+from levada.spark.checkpoints import quick_files
 from levada.spark.pipeline.sinks import BatchSink, Control, MicroBatch
 from levada.spark.pipeline.writes import TopicSink, Write
 from levada.spark.rows import Rows, write, write_dead_letters
@@ -27,7 +28,8 @@ def start(planned: Write, bootstrap: str, checkpoint: str, trigger: str | None, 
         writer = writer.trigger(availableNow=True)
     elif trigger is not None:
         writer = writer.trigger(processingTime=trigger)
-    return writer.start()
+    with quick_files(planned.frame.sparkSession, checkpoint):
+        return writer.start()
 
 
 def _start_topic(

@@ -51,12 +51,14 @@ class TopicWriter(DataSourceArrowWriter):
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> WriterCommitMessage:
         from levada.spark.sink.task import WriteAttempt, write_rows
 
+        keep_loaded()
         context = _task_context()
         number = None if self._marker is None else self._marker.number
         task = WriteAttempt(self._name, number, context.partitionId(), context.attemptNumber())
         return write_rows(self._options, task, iterator)
 
     def commit(self, messages: Messages) -> None:
+        keep_loaded()
         reports = _reports(messages)
         _warn_of_less(self._options, self._name, _delivery(reports))
         if _delivery(reports) is Delivery.EXACTLY_ONCE:

@@ -10,6 +10,7 @@ from levada.spark.source.bounds import EARLIEST, LATEST
 from levada.spark.source.loss import report, within_log
 from levada.spark.source.ranges import OffsetRange, split
 from levada.spark.source.settings import batch_settings
+from levada.spark.worker_memory import keep_loaded
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,6 +39,7 @@ class TopicReader(DataSourceReader):
             return iter(())
         from levada.spark.source.reading import read_ranges
 
+        keep_loaded()
         return read_ranges([partition], self._settings.read)
 
     def _ranges(self, brokers: "Brokers") -> list[OffsetRange]:
