@@ -98,7 +98,7 @@ def plan_of(spark: SparkSession, options: PipelineOptions, definition: Definitio
     checkpoint = options.checkpoint or definition.checkpoint
     findings = check(context, writes, checkpoint)
     findings.problems = [*problems, *more, *findings.problems]
-    trigger = AVAILABLE_NOW if options.is_available_now else definition.trigger
+    trigger = AVAILABLE_NOW if options.is_available_now else options.trigger or definition.trigger
     return BuiltPipeline(pipeline_name(options, definition), context, writes, findings, checkpoint, trigger)
 
 
