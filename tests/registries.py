@@ -125,6 +125,8 @@ class RegistryServer:
         self.login: tuple[str, str] | None = None
         self.raw: bytes | None = None
         """Instead of any answer's content."""
+        self.gives_descriptors = True
+        """Else Protobuf schemas are answered as they were registered, and 500 where descriptors are asked for."""
         self.drip_s: float | None = None
         """Between two bytes of an answer."""
         self.tls: ssl.SSLContext | None = None
@@ -234,11 +236,16 @@ class _Handler(BaseHTTPRequestHandler):
                 found = store.by_id(int(number))
                 is_serialized = parse_qs(split.query).get("format") == ["serialized"]
                 # As a registry has it: text, unless descriptors are asked for.
-                if found.kind == "PROTOBUF" and not is_serialized:
+                if found.kind == "PROTOBUF" and is_serialized and not self.registry.gives_descriptors:
+                    raise Refusal(500, 50001, "Syntax error")
+                if found.kind == "PROTOBUF" and not is_serialized and self.registry.gives_descriptors:
                     return {**found.shown(), "schema": 'syntax = "proto3";'}
                 return found.shown()
             case ("GET", "subjects", subject, "versions", version):
-                return store.version(subject, version)
+                shown = store.version(subject, version)
+                if shown.get("schemaType") == "PROTOBUF" and self.registry.gives_descriptors:
+                    shown["schema"] = 'syntax = "proto3";'
+                return shown
             case ("POST", "subjects", subject):
                 return store.look_up(subject, given)
             case ("POST", "subjects", subject, "versions"):

@@ -82,7 +82,7 @@ MEANINGS: Mapping[str, str] = {
     "registry": "The address of a [schema registry](pipelines.md#schemas-from-a-registry), whose login may be in it",
     "registry_user": "Who logs in there, if the address does not say so",
     "registry_password": "The password of that user",
-    "registry_ca": "For https: a file with the certificates of its CA, as seen from this one; the machine's, if it is not given",
+    "registry_ca": "For https: a file, seen from this one, with the CA's certificates; the machine's if not given",
     "registry_wait": f"How long a running query waits for a registry that is away; {DEFAULT_WAIT} if it is not given",
     "settings": "Settings of Spark",
     "checkpoint": "Where the progress is kept; `--checkpoint` wins",

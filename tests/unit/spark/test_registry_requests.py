@@ -13,6 +13,7 @@ from levada.spark.rows.problems import RowsError
 from levada.spark.rows.registry import registry_of, schema_source
 from levada.spark.rows.registry.requests import Invalid, NotThere, RegistryAway, TooLarge, Unfit, ask
 from levada.spark.rows.registry.subjects import latest, refusal_of, registered, schema_by_id
+from tests.protobufs import protobuf
 from tests.registries import RegistryServer, registry_server
 
 ORDER = {"type": "record", "name": "Order", "namespace": "shop", "fields": [{"name": "id", "type": "string"}]}
@@ -217,6 +218,20 @@ def test_a_subject_that_is_not_there_or_of_another_kind_is_named(server: Registr
     server.add("orders-value", ORDER)
     with pytest.raises(RowsError, match="the subject 'orders-value' is Avro, and JSON Schema is asked for"):
         latest(registry, "orders-value", "JSON")
+
+
+@pytest.mark.parametrize("gives_descriptors", [True, False])
+def test_descriptors_of_protobuf_are_asked_for_where_they_are_not_given(
+    server: RegistryServer, gives_descriptors: bool
+) -> None:
+    server.gives_descriptors = gives_descriptors
+    descriptor = protobuf('name: "a" syntax: "proto3"')
+    server.add("base", descriptor, "PROTOBUF")
+    uses_it = protobuf('name: "b" syntax: "proto3" dependency: "a.proto"')
+    schema_id = server.add("own", uses_it, "PROTOBUF", [{"name": "a.proto", "subject": "base", "version": 1}])
+    found = schema_by_id(registry_of(server.url), schema_id, "PROTOBUF")
+    assert (found.text, found.references) == (uses_it, (("a.proto", descriptor),))
+    assert any("format=serialized" in asked for asked in server.asked) == gives_descriptors
 
 
 def test_references_are_followed_each_once_and_not_for_ever(server: RegistryServer) -> None:

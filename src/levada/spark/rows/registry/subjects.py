@@ -1,5 +1,6 @@
 """Schemas of a registry: by id, the latest of a subject, new ones, each with those that it refers to."""
 
+from base64 import b64decode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -31,12 +32,11 @@ class Registered:
 
 def schema_by_id(registry: Registry, schema_id: int, kind: str, limit_s: float = REQUEST_S) -> Registered:
     """NotThere if there is none; it may be of another kind than the one that is wanted."""
-    serialized = "?format=serialized" if kind == KINDS["protobuf"] else ""
-    answer = ask(registry, "GET", f"/schemas/ids/{schema_id}{serialized}", limit_s=limit_s)
+    answer = ask(registry, "GET", f"/schemas/ids/{schema_id}", limit_s=limit_s)
     found_kind = kind_of(answer)
     if found_kind != kind:
         return Registered(schema_id, found_kind, "")
-    text = _given(answer, "schema", str)
+    text = _text_of(registry, schema_id, answer, kind, limit_s)
     references: dict[str, str] = {}
     _follow(registry, answer, kind, references, set(), limit_s)
     return Registered(schema_id, kind, text, tuple(references.items()))
@@ -123,12 +123,26 @@ def _follow(
             raise RowsError(f"a schema refers to more than {MOST_REFERENCES} others")
         path = f"/subjects/{_quoted(subject)}/versions/{version}?deleted=true"
         other = ask(registry, "GET", path, limit_s=limit_s)
-        if kind == KINDS["protobuf"]:
-            other_id = _given(other, "id", int)
-            other = ask(registry, "GET", f"/schemas/ids/{other_id}?format=serialized", limit_s=limit_s)
-        text = _given(other, "schema", str)
+        text = _text_of(registry, _given(other, "id", int), other, kind, limit_s)
         _follow(registry, other, kind, found, seen, limit_s)
         found.setdefault(name, text)
+
+
+def _text_of(registry: Registry, schema_id: int, answer: Any, kind: str, limit_s: float) -> str:
+    text = _given(answer, "schema", str)
+    if kind != KINDS["protobuf"] or _is_base64(text):
+        return text
+    # Asked for only where it is needed: some registries cannot do it for schemas that are descriptors already.
+    serialized = ask(registry, "GET", f"/schemas/ids/{schema_id}?format=serialized", limit_s=limit_s)
+    return _given(serialized, "schema", str)
+
+
+def _is_base64(text: str) -> bool:
+    """Of a descriptor, rather than the text of a .proto file."""
+    try:
+        return bool(b64decode(text, validate=True))
+    except ValueError:
+        return False
 
 
 def _given(answer: Any, name: str, kind: type[T]) -> T:
