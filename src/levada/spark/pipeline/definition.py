@@ -95,7 +95,8 @@ class PipelinePart:
     name: str
     kind: str
     value: Value
-    options: Mapping[str, Value]
+    options: Mapping[str, Value] = field(repr=False)
+    """The login of a registry may be among them."""
 
     @property
     def input(self) -> str | None:

@@ -166,7 +166,7 @@ class _Documents:
         base = str(own.get("$id", "")) if isinstance(own, Mapping) else ""
         for name, document in self._documents.items():
             identity = document.get("$id") if isinstance(document, Mapping) else None
-            if address == name or urljoin(base, address) in (name, identity, urljoin(base, name)):
+            if urljoin(base, address) in (name, identity, urljoin(base, name)):
                 return name
         raise place.refuse(f"refers to {address!r}, which the registry does not have among its references")
 
