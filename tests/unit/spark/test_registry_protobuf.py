@@ -84,6 +84,11 @@ def test_a_message_comes_back_as_it_was() -> None:
     assert read_as(order, b"") == EMPTY
 
 
+def test_parts_of_a_microsecond_are_cut_towards_zero() -> None:
+    minus_one_nanosecond = b"\x6a\x0b\x10" + b"\xff" * 9 + b"\x01"
+    assert read_as(message_of(SHOP), minus_one_nanosecond)["took"] == timedelta(0)
+
+
 def test_null_is_a_field_that_is_not_set() -> None:
     order = message_of(SHOP)
     assert written(order, dict.fromkeys(ORDER, None)) == b""
