@@ -1,7 +1,7 @@
 """Computes in one batch what the streams have computed as the records came, and compares."""
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 
-from examples.shop.events import CLICKS, CUSTOMERS, ORDERS, PAYMENTS, RAW_TOPICS, Books
+from examples.shop.events import CLICKS, ORDERS, PAYMENTS, Books
 from examples.shop.flows import (
     ALERTS,
     CLEAN,
@@ -17,7 +17,8 @@ from examples.shop.flows import (
     LOYALTY,
     REVENUE,
     SCHEMAS,
-    clean,
+    clean_customers,
+    clean_events,
     fraud,
     loyalty,
     paid_orders,
@@ -41,7 +42,7 @@ class Everything:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
 
-    def read(self, topic: str, schema: Any = None, **options: Any) -> Rows:
+    def read(self, topic: str | Sequence[str], schema: Any = None, **options: Any) -> Rows:
         return read(topic, schema, stream=False, spark=self._spark, **options)
 
     def quality(self, rows: Rows, rules: Iterable[Any]) -> Rows:
@@ -50,11 +51,12 @@ class Everything:
 
 def check_all(spark: SparkSession, database: Path, books: Books) -> list[Finding]:
     everything = Everything(spark)
-    rows = {topic: clean(everything, topic).transform(DataFrame.cache) for topic in RAW_TOPICS}
-    good = {topic: each.good for topic, each in rows.items()}
+    rows = [each.transform(DataFrame.cache) for each in (clean_events(everything), clean_customers(everything))]
+    events, good_customers = (each.good for each in rows)
+    good = {topic: events.where(f.col("_source.topic") == topic) for topic in CLEAN}
     paid = paid_orders(good[ORDERS], good[PAYMENTS]).cache()
     points = loyalty(paid).cache()
-    table = changes(good[CUSTOMERS], key="user", order="version").select("user", "city", "version")
+    table = changes(good_customers, key="user", order="version").select("user", "city", "version")
     return [
         compare("loyalty points", latest(everything, LOYALTY, "user"), points, ["user"]),
         compare("revenue per minute", latest(everything, REVENUE, "minute"), revenue(paid), ["minute"]),
@@ -91,7 +93,7 @@ def customers(spark: SparkSession, database: Path) -> DataFrame:
     return spark.createDataFrame(found, "user string, city string, version bigint")
 
 
-def count_dead_letters(everything: Everything, rows: dict[str, Rows], books: Books) -> Finding:
+def count_dead_letters(everything: Everything, rows: Sequence[Rows], books: Books) -> Finding:
     """As many as the shop has broken, as the batch rejects, and as there are in the topic: each once."""
     letters = everything.read(DEAD_LETTERS, format="binary", tombstones="keep").good
     headers = f.map_from_entries("_source.headers")
@@ -99,7 +101,7 @@ def count_dead_letters(everything: Everything, rows: dict[str, Rows], books: Boo
         *(headers[f"levada-dead-letter-{name}"].alias(name) for name in ("topic", "partition", "offset"))
     )
     found, distinct = places.count(), places.distinct().count()
-    rejected = sum(each.rejected.count() for each in rows.values())
+    rejected = sum(each.rejected.count() for each in rows)
     agrees = found == distinct == rejected == books.refused.total()
     return Finding(
         "dead letters",

@@ -1,5 +1,6 @@
 """The steps of the shop's pipeline, each written once: streams take them, and so does the check in batch."""
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from pyspark.sql import Column, DataFrame
@@ -7,21 +8,25 @@ from pyspark.sql import functions as f
 
 from examples.shop.events import CENTS_PER_POINT, CLICKS, CUSTOMERS, ORDERS, PAYMENTS
 from levada.spark import Rows, check
+from levada.spark.rows.rules import Rule
 
 DEAD_LETTERS = "dead-letters"
 CLEAN = {topic: f"{topic}.clean" for topic in (ORDERS, PAYMENTS, CLICKS)}
 PAID, LOYALTY, REVENUE, ALERTS = "orders.paid", "loyalty", "revenue", "fraud.alerts"
 PARTITIONS = 2
 
+EVENT = (
+    "id string not null, user string not null, at_ms bigint not null, "
+    "cents bigint, order string, country string, page string"
+)
+"""What orders, payments and clicks have between them: one query reads and cleans all three."""
+NEEDED = {ORDERS: ("cents",), PAYMENTS: ("order", "cents", "country"), CLICKS: ("page", "country")}
+"""What each must have besides."""
+
 SCHEMAS = {
-    ORDERS: "id string not null, user string not null, cents bigint not null, at_ms bigint not null",
-    PAYMENTS: (
-        "id string not null, order string not null, user string not null, cents bigint not null, "
-        "country string not null, at_ms bigint not null"
-    ),
-    CLICKS: (
-        "id string not null, user string not null, page string not null, country string not null, at_ms bigint not null"
-    ),
+    ORDERS: "id string, user string, cents bigint, at_ms bigint",
+    PAYMENTS: "id string, order string, user string, cents bigint, country string, at_ms bigint",
+    CLICKS: "id string, user string, page string, country string, at_ms bigint",
     CUSTOMERS: "op string not null, user string not null, city string, version bigint not null, at_ms bigint not null",
     PAID: "id string, user string, cents bigint, at_ms bigint",
     LOYALTY: "user string, points bigint, orders bigint",
@@ -42,16 +47,31 @@ FRAUD_WINDOW = "30 seconds"
 class Source(Protocol):
     """Where rows come from: a pipeline's context, whose rows are streams, or everything there is as one batch."""
 
-    def read(self, topic: str, schema: Any = None, **options: Any) -> Rows: ...
+    def read(self, topic: str | Sequence[str], schema: Any = None, **options: Any) -> Rows: ...
 
     def quality(self, rows: Rows, rules: Any) -> Rows: ...
 
 
-def clean(source: Source, topic: str, **options: Any) -> Rows:
-    """What can be read and is in time; the rest is rejected."""
-    rows = source.read(topic, SCHEMAS[topic], dead_letters=DEAD_LETTERS, **options)
-    in_time = f"at_ms >= unix_millis(_source.timestamp) - {TOO_LATE_MS}"
-    return source.quality(rows, [check("not hopelessly late", in_time)])
+def clean_events(source: Source) -> Rows:
+    """The orders, payments and clicks that can be read, are whole and in time; the rest is rejected."""
+    rows = source.read(list(CLEAN), EVENT, dead_letters=DEAD_LETTERS)
+    whole = [
+        check(f"a whole record of {topic}", f"_source.topic <> '{topic}' OR ({' AND '.join(map(_is_there, names))})")
+        for topic, names in NEEDED.items()
+    ]
+    return source.quality(rows, [*whole, _in_time()])
+
+
+def clean_customers(source: Source) -> Rows:
+    return source.quality(source.read(CUSTOMERS, SCHEMAS[CUSTOMERS], dead_letters=DEAD_LETTERS), [_in_time()])
+
+
+def _in_time() -> Rule:
+    return check("not hopelessly late", f"at_ms >= unix_millis(_source.timestamp) - {TOO_LATE_MS}")
+
+
+def _is_there(column: str) -> str:
+    return f"`{column}` IS NOT NULL"
 
 
 def paid_orders(orders: DataFrame, payments: DataFrame) -> DataFrame:

@@ -6,9 +6,9 @@ DATABASE of the environment names.
 """
 
 import os
-from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
 
 from examples.shop.events import CLICKS, CUSTOMERS, ORDERS, PAYMENTS
 from examples.shop.flows import (
@@ -19,7 +19,8 @@ from examples.shop.flows import (
     PARTITIONS,
     REVENUE,
     SCHEMAS,
-    clean,
+    clean_customers,
+    clean_events,
     fraud,
     loyalty,
     paid_orders,
@@ -28,34 +29,24 @@ from examples.shop.flows import (
 from levada.spark import read, trace, traced
 from levada.spark.pipeline import Context
 
-KEYS = {ORDERS: "id", PAYMENTS: "order", CLICKS: "user"}
-
-HOPS = (
-    {**{f"clean-{topic}": [topic] for topic in CLEAN}, "customers": [CUSTOMERS]},
+HOPS: tuple[dict[str, list[str]], ...] = (
+    {"clean": [ORDERS, PAYMENTS, CLICKS], "customers": [CUSTOMERS]},
     {"paid": [CLEAN[ORDERS], CLEAN[PAYMENTS]], "fraud": [CLEAN[PAYMENTS], CLEAN[CLICKS]]},
     {"loyalty": [PAID], "revenue": [PAID]},
 )
-"""The queries of each hop and what they read: a query's reads of a topic are the consumer group `shop-QUERY-TOPIC`."""
+"""The queries of each hop and the topics that they read: a query is the consumer group `pipeline.QUERY`."""
 
 
 def pipeline(context: Context) -> None:
-    for topic, cleaned in CLEAN.items():
-        query = f"clean-{topic}"
-        rows = clean(context, topic, **group(query, topic))
-        context.write(trace(rows, query), name=query, topic=cleaned, key=KEYS[topic])
-
-    paid = paid_orders(cleaned_rows(context, "paid", ORDERS), cleaned_rows(context, "paid", PAYMENTS))
-    context.write(trace(paid, "paid", sources=["_order", "_payment"]), name="paid", topic=PAID, key="user")
-
-    alerts = fraud(cleaned_rows(context, "fraud", PAYMENTS), cleaned_rows(context, "fraud", CLICKS))
-    context.write(alerts, name="fraud", topic=ALERTS, key="user")
-
-    points = loyalty(paid_rows(context, "loyalty"), traced(partitions={PAID: PARTITIONS}))
-    context.write(trace(points, "loyalty"), name="loyalty", topic=LOYALTY, key="user", mode="update")
-    context.write(revenue(paid_rows(context, "revenue")), name="revenue", topic=REVENUE, key="minute", mode="update")
+    cleaned = context.route(clean_events(context), "_source.topic", CLEAN)
+    # Payments go to their orders, clicks to their users.
+    keyed = cleaned.transform(
+        lambda frame: frame.withColumn("_key", f.coalesce("order", f.when(_is_order(), "id"), "user"))
+    )
+    context.write(trace(keyed, "clean"), name="clean", routed=True, key="_key")
 
     context.write(
-        clean(context, CUSTOMERS, **group("customers", CUSTOMERS)),
+        clean_customers(context),
         name="customers",
         database=os.environ["DATABASE"],
         table="customers",
@@ -65,19 +56,22 @@ def pipeline(context: Context) -> None:
         create=True,
     )
 
+    paid = paid_orders(rows_of(context, CLEAN[ORDERS], ORDERS), rows_of(context, CLEAN[PAYMENTS], PAYMENTS))
+    context.write(trace(paid, "paid", sources=["_order", "_payment"]), name="paid", topic=PAID, key="user")
 
-def cleaned_rows(context: Context, query: str, topic: str) -> DataFrame:
-    return rows_of(context, query, CLEAN[topic], SCHEMAS[topic])
+    alerts = fraud(rows_of(context, CLEAN[PAYMENTS], PAYMENTS), rows_of(context, CLEAN[CLICKS], CLICKS))
+    context.write(alerts, name="fraud", topic=ALERTS, key="user")
+
+    points = loyalty(rows_of(context, PAID, PAID), traced(partitions={PAID: PARTITIONS}))
+    context.write(trace(points, "loyalty"), name="loyalty", topic=LOYALTY, key="user", mode="update")
+    context.write(revenue(rows_of(context, PAID, PAID)), name="revenue", topic=REVENUE, key="minute", mode="update")
 
 
-def paid_rows(context: Context, query: str) -> DataFrame:
-    return rows_of(context, query, PAID, SCHEMAS[PAID])
-
-
-def rows_of(context: Context, query: str, topic: str, schema: str) -> DataFrame:
+def rows_of(context: Context, topic: str, schema: str) -> DataFrame:
     """A topic that this pipeline writes: all of it can be read, so there are no dead letters to care for."""
-    return read(topic, schema, spark=context.spark, startingOffsets="earliest", **group(query, topic)).good
+    rows = read(topic, SCHEMAS[schema], spark=context.spark, startingOffsets="earliest", commitOffsets=False)
+    return rows.good
 
 
-def group(query: str, topic: str) -> dict[str, Any]:
-    return {"kafka.group.id": f"shop-{query}-{topic}"}
+def _is_order() -> Column:
+    return f.col("_source.topic") == ORDERS

@@ -10,10 +10,13 @@ from examples.shop.pipeline import HOPS
 from levada import Admin
 from levada.client.admin import IsolationLevel
 from levada.client.types import TopicPartition
+from levada.spark.pipeline.groups import group_of
 from levada.spark.pipeline.progress import Display, QueryProgress
 from levada.spark.pipeline.status import read_status
 
 LATEST = -1
+PIPELINE = "pipeline"
+"""What its file is called, and so its groups."""
 SAMPLE_SECONDS = 1.0
 LINES_SECONDS = 15.0
 """How often progress is shown where it is no terminal that it can be written over."""
@@ -79,7 +82,7 @@ class Watch:
     def sample(self) -> None:
         ends = self._ends()
         lags = {
-            query: sum(self._lag(f"shop-{query}-{topic}", topic, ends) for topic in topics)
+            query: sum(self._lag(group_of(PIPELINE, query), topic, ends) for topic in topics)
             for hop in HOPS
             for query, topics in hop.items()
         }
@@ -91,7 +94,7 @@ class Watch:
         """Whether a hop has read all that the hop before it, which is done, has written."""
         ends = self._ends()
         return all(
-            self._lag(f"shop-{query}-{topic}", topic, ends) == 0 for query, topics in hop.items() for topic in topics
+            self._lag(group_of(PIPELINE, query), topic, ends) == 0 for query, topics in hop.items() for topic in topics
         )
 
     def most_behind(self, since: float, until: float) -> tuple[str, float]:
@@ -114,7 +117,7 @@ class Watch:
             if time.monotonic() < self._next_lines:
                 return
             self._next_lines = time.monotonic() + LINES_SECONDS
-        status = read_status(str(self._checkpoint), "pipeline")
+        status = read_status(str(self._checkpoint), PIPELINE)
         lags = self.history.lags[-1]
         progress = [
             QueryProgress(each.name, each.batch, 0, each.rows_per_second, each.batch_ms, lags[each.name], each.note)

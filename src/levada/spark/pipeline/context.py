@@ -64,11 +64,12 @@ class Context:
 
     # Sources
 
-    def read(self, topic: str, schema: Any = None, *, name: str | None = None, **options: Any) -> Rows:
-        """As `levada.spark.read`, but from the beginning of the topic unless it is told otherwise.
+    def read(self, topic: str | Iterable[str], schema: Any = None, *, name: str | None = None, **options: Any) -> Rows:
+        """As `levada.spark.read`, but from the beginning of the topics unless it is told otherwise.
 
         `registry=True` is the file's own.
         """
+        topics = [topic] if isinstance(topic, str) else list(topic)
         given = {option.lower() for option in options}
         if not any(option.startswith("starting") for option in given):
             options["startingOffsets"] = "earliest"
@@ -78,11 +79,14 @@ class Context:
         registry = chosen_registry(options.pop("registry", None), self.registry, options)
         if registry is not None:
             options["registry"] = registry
-            self.schema_sources.append(SchemaSource(registry, options.get("subject") or subject_of(topic)))
-        self._refuse_options(topic, options)
-        rows = steps.read(topic, schema, spark=self.spark, bootstrap=self.bootstrap, **options)
-        self.topics.setdefault(topic, f"sources.{name or topic}")
-        return self._keep(RowOrigin(name or topic, rows))
+            subject = options.get("subject") or (subject_of(topics[0]) if len(topics) == 1 else None)
+            self.schema_sources.append(SchemaSource(registry, subject))
+        self._refuse_options(",".join(topics), options)
+        rows = steps.read(topics, schema, spark=self.spark, bootstrap=self.bootstrap, **options)
+        chosen = name or "-".join(topics)
+        for each in topics:
+            self.topics.setdefault(each, f"sources.{chosen}")
+        return self._keep(RowOrigin(chosen, rows))
 
     def files(self, directory: str, *, name: str | None = None, **options: Any) -> Rows | DataFrame:
         """Files that appear in a directory: `format`, `schema`, `dead_letters`, `max_files`, `options`."""
