@@ -95,13 +95,11 @@ def replay(
     returns what `write` would take, with this `key` and the further arguments in `writing`: all as in the live query.
 
     Which records of the output came from the range is known by their stamps, so `trace` must have been there when they
-    were written; with `hop`, only those of that hop count. The output is read from where the clocks of brokers say that
-    it may begin: all of it, where the input has timestamps of producers alone (`searched` says how much). Each record
-    gets a retraction: its key, no value, and the header `levada-retracts` with topic-partition-offset, in the same
-    partition and before what replaces it. All of it becomes visible at once, has the header `levada-run`, and is
-    written once for each `run`, however often it is asked for. `effective` reads the result. The running query, its
-    group and its checkpoint are not touched; what it has not reached yet should not be replayed, as it will write that
-    itself.
+    were written; with `hop`, only those of that hop count. The output is read from where the clocks of brokers prove
+    that it may begin, else all of it. Each gets a retraction: its key, no value, and the header `levada-retracts` with
+    topic-partition-offset, in the same partition and before what replaces it. All of it becomes visible at once, has
+    the header `levada-run`, and is written once for each `run`. `effective` reads the result. The running query, its
+    group and its checkpoint are not touched; what it has not reached yet it will write itself: do not replay that.
 
     A record that was made from inside and from outside of the range, such as an aggregate, cannot be computed from it:
     that is refused, with the range that would do. `straddled="keep"` leaves such records, `"retract"` takes them back.
