@@ -15,6 +15,7 @@ from levada.spark.pipeline.sinks.database import DEFAULT_RETRY_S
 from levada.spark.pipeline.sources.files import DEFAULT_MAX_FILES
 from levada.spark.pipeline.sources.table import DEFAULT_MAX_ROWS, DEFAULT_POLL_S
 from levada.spark.pipeline.values import Choice, Kind
+from levada.spark.rows.registry.address import DEFAULT_WAIT
 
 PAGE = Path(__file__).parents[1] / "docs" / "pipelines-keys.md"
 
@@ -39,6 +40,7 @@ KINDS: Mapping[Kind, str] = {
     values.name: "letters, digits, `.`, `_`, `-`",
     values.texts: "text, or a list of texts",
     values.flag: "`true` or `false`",
+    values.registry: "`true`, or an address",
     values.positive: "a whole number above 0",
     values.duration: "a time",
     values.seconds: "a time",
@@ -56,7 +58,15 @@ FROM = "The source or step whose rows it takes"
 SINK_FROM = "The source or step whose rows are written; need not be given where there is only one"
 TIMESTAMP = "The column with the time of a row; the record's own time, where it is not given"
 RECORD_FORMAT = "What values are written as; `json` if it is not given"
-RECORD_SCHEMA = "For `avro`: the record that is written, as JSON text"
+RECORD_SCHEMA = (
+    "For `avro`: the record that is written, as JSON text; with a `registry` a JSON Schema for `json`, the text of a "
+    ".proto file for `protobuf`, or nothing for the subject's latest"
+)
+REGISTRY = (
+    "`true`: values are framed with the ids of schemas of the file's registry, an address: of that one; see "
+    "[schemas](pipelines.md#schemas-from-a-registry)"
+)
+MESSAGE = "For `protobuf`: a message of the schema; its first, if it is not given"
 KEY = "The column that becomes the record's key"
 DELIVERY = "See [writes](pipelines.md#options-of-writes); `exactly-once` if it is not given, and the brokers can"
 SINK_OPTIONS = "More [options of writes](pipelines.md#options-of-writes)"
@@ -69,14 +79,23 @@ MEANINGS: Mapping[str, str] = {
     "steps": "What is made of them, each from sources and the steps above it",
     "sinks": "Where they go: a query each, whose checkpoint has the sink's name",
     "bootstrap": "Brokers; `--bootstrap-server` wins, `localhost:9092` if neither is given",
+    "registry": "The address of a [schema registry](pipelines.md#schemas-from-a-registry), whose login may be in it",
+    "registry_user": "Who logs in there, if the address does not say so",
+    "registry_password": "The password of that user",
+    "registry_ca": "For https: a file, seen from this one, with the CA's certificates; the machine's if not given",
+    "registry_wait": f"How long a running query waits for a registry that is away; {DEFAULT_WAIT} if it is not given",
     "settings": "Settings of Spark",
     "checkpoint": "Where the progress is kept; `--checkpoint` wins",
     "trigger": "How often a batch begins; one after the other, if it is not given",
     "sources.topic": "The topic to read, from its beginning unless `options` say otherwise",
     "sources.topic.format": "What values are; `json` if it is not given",
     "sources.topic.schema": (
-        "The fields of values, `id string not null, amount double`; for `avro` the record, as JSON text"
+        "The fields of values, `id string not null, amount double`; for `avro` the record, as JSON text; with a "
+        "`registry` the subject's latest, if it is not given"
     ),
+    "sources.topic.registry": REGISTRY,
+    "sources.topic.subject": "The registry's subject; `TOPIC-value` if it is not given",
+    "sources.topic.message": MESSAGE,
     "sources.topic.dead_letters": "Where records go that cannot be used; `TOPIC.dead-letters` if it is not given",
     "sources.topic.tombstones": "Records without a value: `reject` (dead letters) if it is not given",
     "sources.topic.options": "More [options of reads](pipelines.md#options-of-reads)",
@@ -129,6 +148,9 @@ MEANINGS: Mapping[str, str] = {
     "sinks.topic.key": KEY,
     "sinks.topic.format": RECORD_FORMAT,
     "sinks.topic.schema": RECORD_SCHEMA,
+    "sinks.topic.registry": REGISTRY,
+    "sinks.topic.subject": "The registry's subject; `TOPIC-value` if it is not given",
+    "sinks.topic.message": MESSAGE,
     "sinks.topic.delivery": DELIVERY,
     "sinks.topic.mode": MODE,
     "sinks.topic.options": SINK_OPTIONS,
@@ -137,6 +159,9 @@ MEANINGS: Mapping[str, str] = {
     "sinks.routed.key": KEY,
     "sinks.routed.format": RECORD_FORMAT,
     "sinks.routed.schema": RECORD_SCHEMA,
+    "sinks.routed.registry": REGISTRY,
+    "sinks.routed.subject": "The registry's subject, needed with a `registry`: all topics have the one",
+    "sinks.routed.message": MESSAGE,
     "sinks.routed.delivery": DELIVERY,
     "sinks.routed.options": SINK_OPTIONS,
     "sinks.parquet": (

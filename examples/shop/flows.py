@@ -9,7 +9,7 @@ from examples.shop.events import CENTS_PER_POINT, CLICKS, CUSTOMERS, ORDERS, PAY
 from levada.spark import Rows, check
 
 DEAD_LETTERS = "dead-letters"
-CLEAN = {topic: f"{topic}.clean" for topic in (ORDERS, PAYMENTS, CLICKS, CUSTOMERS)}
+CLEAN = {topic: f"{topic}.clean" for topic in (ORDERS, PAYMENTS, CLICKS)}
 PAID, LOYALTY, REVENUE, ALERTS = "orders.paid", "loyalty", "revenue", "fraud.alerts"
 PARTITIONS = 2
 

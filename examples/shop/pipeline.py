@@ -1,7 +1,8 @@
 """The shop's pipeline, in three hops: `levada pipeline run examples/shop/pipeline.py --checkpoint DIR`.
 
 Records that cannot be used go to the dead letters, those that can to clean topics; orders and payments meet in paid
-orders; from these come points and revenue. The customers' changes keep a table. DATABASE says where that is.
+orders; from these come points and revenue. The changes of customers keep a table of a database, which the variable
+DATABASE of the environment names.
 """
 
 import os
@@ -27,15 +28,11 @@ from examples.shop.flows import (
 from levada.spark import read, trace, traced
 from levada.spark.pipeline import Context
 
-KEYS = {ORDERS: "id", PAYMENTS: "order", CLICKS: "user", CUSTOMERS: "user"}
+KEYS = {ORDERS: "id", PAYMENTS: "order", CLICKS: "user"}
 
 HOPS = (
-    {f"clean-{topic}": [topic] for topic in CLEAN},
-    {
-        "paid": [CLEAN[ORDERS], CLEAN[PAYMENTS]],
-        "fraud": [CLEAN[PAYMENTS], CLEAN[CLICKS]],
-        "customers": [CLEAN[CUSTOMERS]],
-    },
+    {**{f"clean-{topic}": [topic] for topic in CLEAN}, "customers": [CUSTOMERS]},
+    {"paid": [CLEAN[ORDERS], CLEAN[PAYMENTS]], "fraud": [CLEAN[PAYMENTS], CLEAN[CLICKS]]},
     {"loyalty": [PAID], "revenue": [PAID]},
 )
 """The queries of each hop and what they read: a query's reads of a topic are the consumer group `shop-QUERY-TOPIC`."""
@@ -58,7 +55,7 @@ def pipeline(context: Context) -> None:
     context.write(revenue(paid_rows(context, "revenue")), name="revenue", topic=REVENUE, key="minute", mode="update")
 
     context.write(
-        rows_of(context, "customers", CLEAN[CUSTOMERS], SCHEMAS[CUSTOMERS]),
+        clean(context, CUSTOMERS, **group("customers", CUSTOMERS)),
         name="customers",
         database=os.environ["DATABASE"],
         table="customers",

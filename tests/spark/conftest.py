@@ -1,6 +1,5 @@
 """A real broker and a real Spark for the tests of a file, and topics that no other test uses."""
 
-import sys
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -22,14 +21,6 @@ HERE = Path(__file__).parent
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """A Java that lives for minutes spends more on compiling well than it gains, and has no heap worth two threads."""
 
-WORKER_PYTHON = """#!/bin/sh
-PYTHONPATH=$(printf %s "$PYTHONPATH" | tr : '\\n' | grep -v /pyspark/ | paste -s -d : -)
-export PYTHONPATH
-exec "{python}" "$@"
-"""
-"""Spark's zip of its own sources is first on the path of its Pythons, and each would compile it again, for most of a
-second; the same version is installed beside us, compiled."""
-
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Spark's own Python leaves sockets and files behind, and calls what pandas has given up."""
@@ -46,13 +37,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def quick_starts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Every query starts a Python and some tests a Java: they take the time of this folder, not what they do."""
-    python = tmp_path_factory.mktemp("worker") / "python"
-    python.write_text(WORKER_PYTHON.format(python=sys.executable))
-    python.chmod(0o755)
+def quick_java() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("PYSPARK_PYTHON", str(python))
         environment.setenv("SPARK_SUBMIT_OPTS", JAVA_OPTIONS)
         yield
 

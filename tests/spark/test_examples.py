@@ -17,6 +17,7 @@ from levada.spark import read
 from levada.spark.defaults import BOOTSTRAP_SETTING
 from tests.brokers import BrokerProcess
 from tests.pages import ROOT, Block, blocks_of, commands_of, compare
+from tests.registries import registry_server
 
 BOOTSTRAP = "localhost:9092"
 """As the pages write it."""
@@ -35,10 +36,10 @@ def left_running(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.Monkey
 class PipelinesReader:
     """Does what the blocks of a page say, in this process; `./` is where Spark would have been started."""
 
-    def __init__(self, bootstrap: str, directory: Path) -> None:
+    def __init__(self, bootstrap: str, registry: str, directory: Path) -> None:
         self._bootstrap = bootstrap
         self._directory = directory
-        self._names: dict[str, Any] = {"bootstrap": bootstrap, "directory": str(directory)}
+        self._names: dict[str, Any] = {"bootstrap": bootstrap, "registry": registry, "directory": str(directory)}
 
     def follow(self, block: Block) -> None:
         if block.language == "yaml":
@@ -72,11 +73,15 @@ class PipelinesReader:
 
 
 @pytest.mark.usefixtures("left_running")
-def test_the_page_of_pipelines_does_what_it_shows(own_broker: BrokerProcess, tmp_path: Path) -> None:
-    reader = PipelinesReader(own_broker.bootstrap, tmp_path)
-    for block in blocks_of(ROOT / "docs" / "pipelines.md"):
-        if not block.not_run:
-            reader.follow(block)
+def test_the_page_of_pipelines_does_what_it_shows(
+    own_broker: BrokerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with registry_server() as registry:
+        monkeypatch.setenv("REGISTRY", registry.url)
+        reader = PipelinesReader(own_broker.bootstrap, registry.url, tmp_path)
+        for block in blocks_of(ROOT / "docs" / "pipelines.md"):
+            if not block.not_run:
+                reader.follow(block)
 
 
 def test_the_script_of_the_readme_counts_and_ends(

@@ -214,7 +214,7 @@ def avro_record(kind: Any) -> dict[str, Any]:
 
 
 UNUSABLE: dict[str, Callable[[SparkSession], Any]] = {
-    "the format must be one of json, string, avro, binary, not 'xml'": lambda spark: read("t", format="xml"),  # type: ignore[arg-type]
+    "the format must be one of json, string, avro, protobuf, binary, not 'xml'": lambda spark: read("t", format="xml"),  # type: ignore[arg-type]
     "read: name the fields of values": lambda spark: parsed(spark, None),
     "read: 'id strong' is not a schema": lambda spark: parsed(spark, "id strong"),
     "the schema has a field '_source'": lambda spark: parsed(spark, "_source int"),

@@ -21,11 +21,16 @@ BATCHES, ROWS_PER_BATCH, KILLS = (1_200, 2_500, 60) if IS_SOAK else (80, 400, 6)
 START_SECONDS = 60.0
 
 
-def killed_or_done(process: "subprocess.Popen[str]", notes: Path, batches: int, seconds: float) -> int | None:
-    """Wait for the process to end, or kill it so long after it has committed so many batches."""
+def has_committed(process: "subprocess.Popen[str]", notes: Path, batches: int) -> None:
+    """Wait until the process has committed so many batches more, or has ended."""
     wanted, give_up_at = len(list(notes.iterdir())) + batches, time.monotonic() + START_SECONDS
     while process.poll() is None and len(list(notes.iterdir())) < wanted and time.monotonic() < give_up_at:
         time.sleep(0.005)
+
+
+def killed_or_done(process: "subprocess.Popen[str]", notes: Path, batches: int, seconds: float) -> int | None:
+    """Wait for the process to end, or kill it so long after it has committed so many batches."""
+    has_committed(process, notes, batches)
     try:
         return process.wait(seconds)
     except subprocess.TimeoutExpired:
@@ -59,7 +64,7 @@ def test_rows_are_visible_once_whoever_is_killed_at_random(own_broker: BrokerPro
                 assert process.communicate()[1] == ""
                 continue
             if kills % 3 == 2:
-                time.sleep(chance.uniform(1.0, 3.0))
+                has_committed(process, notes, chance.randint(2, 8))
                 own_broker.kill()
                 own_broker.start()
                 kills += 1

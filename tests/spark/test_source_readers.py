@@ -19,7 +19,7 @@ from levada.spark.options import OptionError
 from levada.spark.source import reading
 from levada.spark.source.batch import TopicReader
 from levada.spark.source.loss import DataLoss
-from levada.spark.source.ranges import OffsetRange
+from levada.spark.source.ranges import OffsetRange, SmallRanges
 from levada.spark.source.reading import NoAnswer
 from levada.spark.source.schema import schema_for
 from levada.spark.source.stream import TopicStreamReader
@@ -176,6 +176,38 @@ def test_a_range_that_ends_behind_the_log_does_not_wait_for_ever(
         read(TopicReader(options(bootstrap, topic)), [planned])
     tolerant = TopicReader(options(bootstrap, topic, failOnDataLoss="false"))
     assert values(read(tolerant, [planned])) == list(numbered(2, first=1))
+
+
+def test_one_task_reads_the_small_ranges_of_several_partitions_and_no_more(bootstrap: str, new_topic: NewTopic) -> None:
+    topic = new_topic(4)
+    with Producer(bootstrap, transactional_id=f"tx-{topic}") as producer:
+        producer.init_transactions()
+        with producer.transaction():
+            for number in range(40):
+                producer.send(topic, b"%d" % number, partition=number % 4)
+        producer.begin_transaction()
+        producer.send(topic, b"aborted", partition=3)
+        producer.flush()
+        producer.abort_transaction()
+    with Admin(bootstrap) as admin:
+        admin.delete_records({TopicPartition(topic, 2): 4}).raise_any()
+    ranges = (
+        OffsetRange(topic, 0, 2, 6),  # More is fetched than this.
+        OffsetRange(topic, 1, 5, 10),
+        OffsetRange(topic, 2, 0, 10),  # Begins before the log.
+        OffsetRange(topic, 3, 9, 13),  # Ends with what was aborted.
+    )
+    with streaming(bootstrap, topic, startingOffsets="earliest", failOnDataLoss="false") as reader:
+        began = time.monotonic()
+        found = read(reader, [SmallRanges(ranges)])
+        assert time.monotonic() - began < reading.PATIENCE_SECONDS
+    offsets: dict[int, list[int]] = {}
+    for batch in found:
+        for partition, offset in zip(batch.column("partition").to_pylist(), batch.column("offset").to_pylist()):
+            offsets.setdefault(partition, []).append(offset)
+    assert offsets == {0: [2, 3, 4, 5], 1: [5, 6, 7, 8, 9], 2: [4, 5, 6, 7, 8, 9], 3: [9]}
+    with streaming(bootstrap, topic) as reader, pytest.raises(DataLoss):
+        read(reader, [SmallRanges(ranges)])
 
 
 def test_a_query_whose_topic_was_made_again_fails_or_reads_the_new_one(bootstrap: str, new_topic: NewTopic) -> None:

@@ -216,6 +216,12 @@ def test_the_source_names_a_role_where_it_could_say_somebody() -> None:
     assert found == []
 
 
+def test_the_source_waits_with_a_limit_in_the_way_that_can_be_cancelled() -> None:
+    """Python 3.11's asyncio.wait_for drops a cancellation that comes with the result; asyncio.timeout does not."""
+    found = [path for path in MODULES if "asyncio.wait_for" in path.read_text()]
+    assert found == []
+
+
 def test_no_file_names_a_machine_or_leaves_work_undone() -> None:
     tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
     undone = re.compile(r"\b(?:T[O]DO|F[I]XME|X[X]X)\b")

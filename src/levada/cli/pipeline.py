@@ -32,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "--set", metavar="KEY=VALUE", action="append", default=[], type=_setting, help="a setting of Spark's"
         )
     run_parser.add_argument("--available-now", action="store_true", help="end when all that is there is done")
+    run_parser.add_argument("--trigger", metavar="TIME", help="begin a batch so often, as 2s; wins over the file")
     run_parser.add_argument("--interval", metavar="S", type=float, help="seconds between progress lines")
 
 
@@ -40,17 +41,25 @@ def run(arguments: argparse.Namespace) -> int:
         if find_spec("pyspark") is None:
             raise ModuleNotFoundError("No module named 'pyspark'", name="pyspark")
         from levada.spark.pipeline import PipelineOptions, check_file, run_file, status_of_file
+        from levada.spark.pipeline.values import duration
     except ImportError as error:
         if (error.name or "").partition(".")[0] == "levada":
             raise
         print(f"levada: {MISSING} ({error})", file=sys.stderr)
         return 1
+    trigger = getattr(arguments, "trigger", None)
+    try:
+        trigger = None if trigger is None else duration(trigger)
+    except ValueError as error:
+        print(f"levada: --trigger: {error}", file=sys.stderr)
+        return 2
     options = PipelineOptions(
         file=arguments.file,
         master=getattr(arguments, "master", DEFAULT_MASTER),
         bootstrap=arguments.bootstrap_server,
         checkpoint=arguments.checkpoint,
         is_available_now=getattr(arguments, "available_now", False),
+        trigger=trigger,
         interval_s=getattr(arguments, "interval", None),
         settings=dict(getattr(arguments, "set", ())),
     )

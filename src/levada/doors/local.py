@@ -322,7 +322,8 @@ class LocalDoor:
 
     async def wait(self, seconds: float) -> None:
         try:
-            await asyncio.wait_for(self._appended.wait(), min(seconds, POLL_SECONDS))
+            async with asyncio.timeout(min(seconds, POLL_SECONDS)):
+                await self._appended.wait()
         except TimeoutError:
             pass
         self._appended.clear()

@@ -158,7 +158,8 @@ class OpenConnections:
         for connection in list(self._open):
             connection.close()
         try:
-            await asyncio.wait_for(self._none_left.wait(), grace_seconds)
+            async with asyncio.timeout(grace_seconds):
+                await self._none_left.wait()
         except TimeoutError:
             for connection in list(self._open):
                 connection.abort()

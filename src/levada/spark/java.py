@@ -4,10 +4,9 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
-
-from levada.spark.places import writable_place
 
 OLDEST = 17
 """Spark 4 does not start with an older one."""
@@ -46,6 +45,20 @@ def packaged_home() -> Path:
     if not (home / "bin" / "java").exists():
         _build(home, runtime)
     return home
+
+
+def writable_place() -> Path:
+    """For launchers: beside the installed packages, so that they go when these go; or in the user's cache."""
+    beside = Path(sys.prefix) / "share" / "levada"
+    try:
+        beside.mkdir(parents=True, exist_ok=True)
+        if os.access(beside, os.W_OK):
+            return beside
+    except OSError:
+        pass
+    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "levada"
+    cache.mkdir(parents=True, exist_ok=True)
+    return cache
 
 
 def version_of(java: Path) -> int | None:

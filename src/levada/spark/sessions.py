@@ -1,6 +1,7 @@
 """A Spark session with everything set for topics."""
 
 import os
+import re
 import socket
 import sys
 from collections.abc import Mapping
@@ -12,15 +13,24 @@ from pyspark.sql import SparkSession
 
 from levada.spark.defaults import BOOTSTRAP_SETTING, CONNECT, DEFAULT_BOOTSTRAP, DEFAULT_MASTER
 from levada.spark.java import java_home
+from levada.spark.worker_python import worker_python
 from pyspark_levada import DefaultSource
+
+LOCAL_CORES = re.compile(r"local\[(\d+|\*)")
+SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+CLUSTER_SHUFFLE_PARTITIONS = 4
+"""A stream keeps a state for each, which takes its time in every batch. Large states and clusters want more."""
 
 SETTINGS = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Over TCP each task waits 40 ms: Spark sends its input in two pieces, and the second waits for an acknowledgement.
+    "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.shuffle.partitions": "4",
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
+    # A batch writes what it changed, and the whole state is written in the background.
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
@@ -52,7 +62,7 @@ def session(
     `bootstrap` are the brokers that `read` and `write` use when they are not told others; `settings` are Spark's own
     and win over ours.
     """
-    ours = {**SETTINGS, BOOTSTRAP_SETTING: bootstrap}
+    ours = {**SETTINGS, SHUFFLE_PARTITIONS: str(shuffle_partitions(master)), BOOTSTRAP_SETTING: bootstrap}
     if master.startswith(CONNECT):
         check_server(master)
         builder = SparkSession.builder.remote(master)
@@ -66,6 +76,20 @@ def session(
     # Spark's own search for sources imports every `pyspark_*` module on the path, and finds none where one cannot be.
     spark.dataSource.register(DefaultSource)
     return spark
+
+
+def shuffle_partitions(master: str) -> int:
+    """As many as there are cores on this machine for tasks.
+
+    >>> shuffle_partitions("local[2,4]"), shuffle_partitions("local"), shuffle_partitions("spark://host:7077")
+    (2, 1, 4)
+    """
+    if master == "local":
+        return 1
+    cores = LOCAL_CORES.match(master)
+    if cores is None:
+        return CLUSTER_SHUFFLE_PARTITIONS
+    return (os.cpu_count() or 1) if cores[1] == "*" else int(cores[1])
 
 
 def check_server(address: str) -> None:
@@ -105,7 +129,9 @@ def prepare_environment(*, is_local: bool = True) -> None:
     home = java_home()
     if home is not None:
         os.environ["JAVA_HOME"] = home
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if "PYSPARK_PYTHON" not in os.environ:
+        # On other machines there is no launcher of ours.
+        os.environ["PYSPARK_PYTHON"] = worker_python() if is_local else sys.executable
     if is_local:
         # Without it Spark looks for the machine's name, and fails where that has no address.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")

@@ -108,7 +108,8 @@ async def _end(worker: Process) -> None:
     assert worker.stdin is not None
     worker.stdin.close()
     try:
-        await asyncio.wait_for(worker.wait(), EXIT_TIMEOUT_S)
+        async with asyncio.timeout(EXIT_TIMEOUT_S):
+            await worker.wait()
     except TimeoutError:
         _kill(worker)
         await worker.wait()

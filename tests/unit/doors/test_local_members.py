@@ -1,5 +1,6 @@
 """Who takes part in a local coordinator, who leads, and where it may be."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -90,3 +91,26 @@ def test_the_directory_is_made_with_those_above_it(tmp_path: Path) -> None:
     machine = Machine(tmp_path / "a" / "b" / "c")
     machine.node().lead().write("a")
     assert machine.reader() == ["a"]
+
+
+def test_a_wait_that_is_cancelled_as_an_entry_comes_is_cancelled(machine: Machine) -> None:
+    """Or the task that follows the log would go on for ever, and with it the end of its node."""
+
+    async def main() -> None:
+        door = machine.node(1).lead().door
+
+        async def follow() -> None:
+            while True:
+                await door.wait(60.0)
+
+        following = asyncio.create_task(follow())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        door._appended.set()
+        await asyncio.sleep(0)
+        following.cancel()
+        _, late = await asyncio.wait([following], timeout=5)
+        assert not late
+        assert following.cancelled()
+
+    asyncio.run(main())

@@ -104,12 +104,24 @@ def test_the_smallest_file_needs_no_from() -> None:
          "of time such as '10 minutes', '90s' or 90, not 'often'")),
         ({"sources": {"t": {"topic": "t", "watermark": "at"}}}, ("sources.t.watermark: must be a mapping of a column "
          "and a time, not 'at'")),
+        ({"sources": {"t": {"topic": "t", "registry": False}}}, ("sources.t.registry: must be true, or the address of "
+         "a schema registry")),
         ({"sources": {"t": {"topic": "${NOT_THERE_9}"}}}, ("sources.t.topic: the environment has no variable "
          "'NOT_THERE_9'")),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_with_its_place(changes: dict[str, Any], problem: str) -> None:
     assert problem in problems_in(small(**changes))
+
+
+def test_the_login_of_a_registry_is_in_no_text_of_what_was_read() -> None:
+    sources = {"t": {"topic": "t", "registry": "http://ann:hush@h", "options": {"registry_password": "hush"}}}
+    definition, problems = parse(
+        {"registry": "http://ann:hush@h", "registry_password": "hush", "sources": sources, "sinks": {}}, Path()
+    )
+    assert problems == []
+    assert definition.registry_password == "hush"
+    assert "hush" not in repr(definition)
 
 
 def test_all_problems_are_said_at_once() -> None:

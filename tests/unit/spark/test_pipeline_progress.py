@@ -9,7 +9,7 @@ import pytest
 from levada.client.types import TopicPartition
 from levada.spark.pipeline.databases import quoted, quoted_table, safe
 from levada.spark.pipeline.failure import cause_of
-from levada.spark.pipeline.progress import Display, QueryProgress, distance, line, progress_of, short
+from levada.spark.pipeline.progress import Display, QueryProgress, distance, heading, line, progress_of, short
 from levada.spark.pipeline.sinks.batches import Control, Stopped
 
 BEGAN = "2026-11-18T04:00:00.000Z"
@@ -66,13 +66,24 @@ def test_lines_are_written_over_on_a_terminal_and_not_elsewhere() -> None:
     display = Display(terminal, is_terminal=True, columns=20)
     display.show(two)
     display.show(two)
-    first, second = terminal.getvalue().split("\x1b[2A")
+    first, second = terminal.getvalue().split("\x1b[3A")
     assert first == second
     assert all(len(text.removeprefix("\x1b[2K")) < 20 for text in first.splitlines())
     file = io.StringIO()
     Display(file, is_terminal=False).show(two)
     assert "\x1b" not in file.getvalue()
-    assert file.getvalue().count("\n") == 2
+    assert file.getvalue().count("\n") == 3
+
+
+def test_all_queries_are_told_of_in_one_line() -> None:
+    two = [QueryProgress("a", 1, 7, 950.0, 120, 30), QueryProgress("b", 4, 7, 300.0, 410, 0)]
+    assert heading(two) == "2 queries  1.2k rows/s  lag 30  slowest batch b 410 ms"
+    assert heading([progress_of("a", {}), progress_of("b", {})]) == "2 queries  0 rows/s  lag -"
+    file = io.StringIO()
+    Display(file, is_terminal=False).show(two, "12 s, 400 events/s")
+    assert file.getvalue().splitlines()[0] == "12 s, 400 events/s"
+    Display(file, is_terminal=False).show(two[:1])
+    assert "queries" not in file.getvalue(), "one query needs no line about all"
 
 
 IN_FOREACH_BATCH = """[STREAM_FAILED] Query [id = 1] terminated with exception: [FOREACH_BATCH_USER_FUNCTION_ERROR] An \

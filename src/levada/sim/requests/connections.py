@@ -26,12 +26,13 @@ class Caller:
         """The answer, or None; waits for the broker to be there."""
         while self._channel is None:
             try:
-                connecting = Channel.connect(self._world.net, self._host, self._port)
-                self._channel = await asyncio.wait_for(connecting, CALL_SECONDS)
+                async with asyncio.timeout(CALL_SECONDS):
+                    self._channel = await Channel.connect(self._world.net, self._host, self._port)
             except (OSError, TimeoutError):
                 await asyncio.sleep(RETRY_SECONDS)
         try:
-            return await asyncio.wait_for(self._channel.call(request, version), seconds)
+            async with asyncio.timeout(seconds):
+                return await self._channel.call(request, version)
         except (OSError, ChannelClosed, TimeoutError):
             self.close()
             return None

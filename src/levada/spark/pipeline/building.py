@@ -26,6 +26,9 @@ from levada.spark.rows import Rows
 FUNCTION: Final = "pipeline"
 """What the function in a Python file is called."""
 
+TOPIC_KEYS: Final = ("format", "dead_letters", "tombstones", "registry", "subject", "message")
+"""Of a source, as `read` has them too."""
+
 Built = dict[str, Rows | DataFrame]
 """By the names of sources and steps."""
 
@@ -123,7 +126,7 @@ def _with_watermark(part: PipelinePart, found: Rows | DataFrame, context: Contex
 
 def _topic(part: PipelinePart, built: Built, context: Context, directory: Path) -> Rows:
     options = part.options
-    reading = {key: options[key] for key in ("format", "dead_letters", "tombstones") if key in options}
+    reading = {key: options[key] for key in TOPIC_KEYS if key in options}
     return context.read(part.value, options.get("schema"), name=part.name, **reading, **options.get("options", {}))
 
 

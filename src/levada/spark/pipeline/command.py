@@ -23,6 +23,7 @@ from levada.spark.pipeline.options import PipelineOptions, bootstrap_of, is_loca
 from levada.spark.pipeline.problems import PipelineError, Problem, QueryFailed, refused, say
 from levada.spark.pipeline.progress import Display, QueryProgress
 from levada.spark.pipeline.queries import AVAILABLE_NOW, start
+from levada.spark.pipeline.registries import RegistryWatch, registry_of_file
 from levada.spark.pipeline.running import (
     Running,
     StoppedAtOnce,
@@ -91,7 +92,7 @@ def run_file(options: PipelineOptions, definition: Definition) -> int:
 
 
 def plan_of(spark: SparkSession, options: PipelineOptions, definition: Definition) -> BuiltPipeline:
-    context = Context(spark, options.bootstrap or definition.bootstrap)
+    context = Context(spark, options.bootstrap or definition.bootstrap, registry_of_file(definition))
     is_python = options.file.suffix == ".py"
     problems = build_from_python(options.file, context) if is_python else build(definition, context)
     left_behind, more = context.left_behind() if not problems else ([], [])
@@ -99,7 +100,7 @@ def plan_of(spark: SparkSession, options: PipelineOptions, definition: Definitio
     checkpoint = options.checkpoint or definition.checkpoint
     findings = check(context, writes, checkpoint)
     findings.problems = [*problems, *more, *findings.problems]
-    trigger = AVAILABLE_NOW if options.is_available_now else definition.trigger
+    trigger = AVAILABLE_NOW if options.is_available_now else options.trigger or definition.trigger
     return BuiltPipeline(pipeline_name(options, definition), context, writes, findings, checkpoint, trigger)
 
 
@@ -131,6 +132,7 @@ def run(plan: BuiltPipeline, options: PipelineOptions) -> int:
                 place = checkpoint_of(plan.checkpoint, write.name)
                 begin = partial(start, write, plan.context.bootstrap, place, plan.trigger, noting)
                 wait_for_start(running.start(write.name, begin), control)
+            stack.enter_context(RegistryWatch(plan.context.schema_sources, queries, running))
             print(f"levada: running {_count(plan.writes)}", flush=True)
             supervise(running, control, signals, display, interval_s, tell)
         except QueryFailed as failure:

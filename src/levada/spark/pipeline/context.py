@@ -10,15 +10,17 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 
 from levada.spark import rows as steps
 from levada.spark.pipeline.problems import PipelineError, Problem, unknown
+from levada.spark.pipeline.registries import chosen_registry
 from levada.spark.pipeline.sources import read_files, read_table
 from levada.spark.pipeline.writes import TopicSink, Write, write_to
 from levada.spark.rows import Rows
 from levada.spark.rows.reading import as_option
+from levada.spark.rows.registry import Registry, SchemaSource, subject_of
 from levada.spark.rows.rules import Rule
 from levada.spark.sessions import bootstrap_of
 from levada.spark.source.settings import stream_settings
 
-READ_ARGUMENTS: Final = ("format", "dead_letters", "tombstones", "stream")
+READ_ARGUMENTS: Final = ("format", "dead_letters", "tombstones", "stream", "registry", "subject", "message")
 """Of `read` itself; the others are options of the data source."""
 
 OWN_GROUP: Final = frozenset(("kafka.group.id", "groupidprefix", "commitoffsets"))
@@ -46,9 +48,13 @@ class Context:
     dead-letter topic.
     """
 
-    def __init__(self, spark: SparkSession, bootstrap: str | None = None) -> None:
+    def __init__(self, spark: SparkSession, bootstrap: str | None = None, registry: Registry | None = None) -> None:
         self.spark = spark
         self.bootstrap = bootstrap_of(spark, bootstrap)
+        self.registry = registry
+        """The file's own."""
+        self.schema_sources: list[SchemaSource] = []
+        """Of what is read."""
         self.topics: dict[str, str] = {}
         """Topics that are read, and where the file says so."""
         self.writes: list[Write] = []
@@ -59,13 +65,20 @@ class Context:
     # Sources
 
     def read(self, topic: str, schema: Any = None, *, name: str | None = None, **options: Any) -> Rows:
-        """As `levada.spark.read`, but from the beginning of the topic unless it is told otherwise."""
+        """As `levada.spark.read`, but from the beginning of the topic unless it is told otherwise.
+
+        `registry=True` is the file's own.
+        """
         given = {option.lower() for option in options}
         if not any(option.startswith("starting") for option in given):
             options["startingOffsets"] = "earliest"
         if not given & OWN_GROUP:
             # The pipeline tells of each query by a group that has its name.
             options["commitOffsets"] = False
+        registry = chosen_registry(options.pop("registry", None), self.registry, options)
+        if registry is not None:
+            options["registry"] = registry
+            self.schema_sources.append(SchemaSource(registry, options.get("subject") or subject_of(topic)))
         self._refuse_options(topic, options)
         rows = steps.read(topic, schema, spark=self.spark, bootstrap=self.bootstrap, **options)
         self.topics.setdefault(topic, f"sources.{name or topic}")
@@ -137,6 +150,8 @@ class Context:
             raise PipelineError(_same_name(write.name))
         if not write.frame.isStreaming:
             raise PipelineError(f"{write.where}: its rows are not a stream; a pipeline's sources are streams")
+        if isinstance(write.sink, TopicSink) and write.sink.registry is not None:
+            write = replace(write, sink=self._with_registry(write.sink))
         if isinstance(write.rows, Rows):
             write = self._with_letters_once(write, write.rows)
         self.writes.append(write)
@@ -170,6 +185,11 @@ class Context:
         given = {name: as_option(value) for name, value in options.items() if name not in READ_ARGUMENTS}
         stream_settings(CaseInsensitiveDict({**given, "subscribe": topic, "kafka.bootstrap.servers": self.bootstrap}))
 
+    def _with_registry(self, sink: TopicSink) -> TopicSink:
+        options = dict(sink.options)
+        registry = chosen_registry(sink.registry, self.registry, options)
+        return replace(sink, registry=registry, options=options)
+
     def _with_letters_once(self, write: Write, rows: Rows) -> Write:
         """Of what a step has rejected, the first write has the dead letters; those of a step that may reject other rows
         the next time are in every write."""
@@ -178,7 +198,7 @@ class Context:
         if not written:
             return write
         # Only as `Rows` has a write dead letters of its own, of what does not fit its schema.
-        may_reject = isinstance(write.sink, TopicSink) and write.sink.format == "avro"
+        may_reject = isinstance(write.sink, TopicSink) and (write.sink.format == "avro" or bool(write.sink.registry))
         if may_reject or written != _numbers(rows):
             return replace(write, rows=rows.without_rejected_by(written))
         return replace(write, rows=rows.good)

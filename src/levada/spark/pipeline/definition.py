@@ -14,12 +14,13 @@ from levada.spark.pipeline.values import Kind, Value
 
 MODES: Final = ("append", "update", "complete")
 DELIVERIES: Final = ("exactly-once", "atomic-tasks", "at-least-once")
-FORMATS: Final = ("json", "string", "avro", "binary")
+FORMATS: Final = ("json", "string", "avro", "protobuf", "binary")
 
 SOURCES: Final[Mapping[str, Mapping[str, Kind]]] = {
     "topic": {
         "format": values.one_of(*FORMATS), "schema": values.text, "dead_letters": values.text,
-        "tombstones": values.one_of("reject", "drop", "keep"), "options": values.options, "watermark": values.delays,
+        "tombstones": values.one_of("reject", "drop", "keep"), "registry": values.registry, "subject": values.text,
+        "message": values.text, "options": values.options, "watermark": values.delays,
     },
     "files": {
         "format": values.one_of("text", "json", "csv"), "schema": values.text, "dead_letters": values.text,
@@ -49,11 +50,13 @@ STEP_VALUES: Final[Mapping[str, Kind]] = {
 SINKS: Final[Mapping[str, Mapping[str, Kind]]] = {
     "topic": {
         "from": values.text, "key": values.text, "format": values.one_of(*FORMATS), "schema": values.text,
+        "registry": values.registry, "subject": values.text, "message": values.text,
         "delivery": values.one_of(*DELIVERIES), "mode": values.one_of(*MODES),
         "options": values.options,
     },
     "routed": {
         "from": values.text, "key": values.text, "format": values.one_of(*FORMATS), "schema": values.text,
+        "registry": values.registry, "subject": values.text, "message": values.text,
         "delivery": values.one_of(*DELIVERIES), "options": values.options,
     },
     "parquet": {"from": values.text, "partition_by": values.texts},
@@ -78,7 +81,9 @@ REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
 
 TOP: Final[Mapping[str, Kind]] = {
     "name": values.name, "sources": values.mapping, "steps": values.mapping, "sinks": values.mapping,
-    "bootstrap": values.text, "settings": values.options, "checkpoint": values.text, "trigger": values.duration,
+    "bootstrap": values.text, "registry": values.text, "registry_user": values.text,
+    "registry_password": values.text, "registry_ca": values.text, "registry_wait": values.duration,
+    "settings": values.options, "checkpoint": values.text, "trigger": values.duration,
 }  # fmt: skip
 
 
@@ -90,7 +95,8 @@ class PipelinePart:
     name: str
     kind: str
     value: Value
-    options: Mapping[str, Value]
+    options: Mapping[str, Value] = field(repr=False)
+    """The login of a registry may be among them."""
 
     @property
     def input(self) -> str | None:
@@ -109,6 +115,12 @@ class Definition:
     steps: tuple[PipelinePart, ...] = ()
     sinks: tuple[PipelinePart, ...] = ()
     bootstrap: str | None = None
+    registry: str | None = field(default=None, repr=False)
+    """Its address may have a password in it."""
+    registry_user: str | None = field(default=None, repr=False)
+    registry_password: str | None = field(default=None, repr=False)
+    registry_ca: str | None = None
+    registry_wait: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
     checkpoint: str | None = None
     trigger: str | None = None

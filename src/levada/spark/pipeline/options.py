@@ -17,6 +17,7 @@ class PipelineOptions:
     bootstrap: str | None = None
     checkpoint: str | None = None
     is_available_now: bool = False
+    trigger: str | None = None
     interval_s: float | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
 

@@ -57,11 +57,12 @@ def run_file(options: PipelineOptions) -> int:
 
 
 def preflight(definition: Definition, bootstrap: str, file: Path) -> list[Problem]:
-    """Schemas that no Spark would take, a broker that does not answer, topics that are not there.
+    """Schemas that no Spark would take, a registry or a broker that does not answer, topics that are not there.
 
     A Python file says nothing of its topics before it runs; if it seems to have some, the broker has to be there.
     """
     problems = [problem for part in (*definition.sources, *definition.sinks) for problem in _schema_problems(part)]
+    problems += _registry_problems(definition)
     read = {part.value: part.path for part in definition.sources if part.kind == "topic"}
     written = {part.value: part.path for part in definition.sinks if part.kind == "topic"}
     uses_topics = read or written or any(part.kind == "routed" for part in definition.sinks)
@@ -85,10 +86,21 @@ def _refuse_connect(options: PipelineOptions) -> None:
 
 def _schema_problems(part: PipelinePart) -> list[Problem]:
     schema, kind = part.options.get("schema"), part.options.get("format", "json")
-    if not isinstance(schema, str) or part.kind == "files":
+    if not isinstance(schema, str) or part.kind == "files" or kind == "protobuf":
         return []
     fault = _avro_fault(schema) if kind == "avro" else type_fault(schema)
     return [] if fault is None else [Problem(f"{part.path}.schema", fault)]
+
+
+def _registry_problems(definition: Definition) -> list[Problem]:
+    parts = (*definition.sources, *definition.sinks)
+    is_used = any("registry" in part.options or part.options.get("format") == "protobuf" for part in parts)
+    if definition.registry is None and not is_used:
+        return []
+    # Loaded only where there is a registry.
+    from levada.spark.pipeline.registries import registry_problems
+
+    return registry_problems(definition)
 
 
 def _avro_fault(schema: str) -> str | None:

@@ -61,6 +61,18 @@ def line(progress: QueryProgress, width: int = 16) -> str:
     return "  ".join([*parts, progress.note] if progress.note else parts).rstrip()
 
 
+def heading(progress: Sequence[QueryProgress]) -> str:
+    """All of them in one line, such as `9 queries  1.2k rows/s  lag 300  slowest batch paid 410 ms`."""
+    slowest = max(progress, key=lambda one: one.batch_ms)
+    lags = [one.lag for one in progress if one.lag is not None]
+    parts = [
+        f"{len(progress)} queries",
+        f"{short(sum(one.rows_per_second for one in progress))} rows/s",
+        f"lag {short(sum(lags)) if lags else '-'}",
+    ]
+    return "  ".join([*parts, f"slowest batch {slowest.name} {slowest.batch_ms} ms"] if slowest.batch >= 0 else parts)
+
+
 def short(number: float) -> str:
     """At most three figures before the point: 950, 12.3k, 1.2M."""
     for scale, letter in SCALES:
@@ -70,7 +82,7 @@ def short(number: float) -> str:
 
 
 class Display:
-    """Lines that are written over on a terminal, and below each other anywhere else."""
+    """A line about all queries and one about each, written over on a terminal, below each other anywhere else."""
 
     def __init__(self, stream: TextIO, *, is_terminal: bool, columns: int = 120) -> None:
         self._stream = stream
@@ -78,9 +90,12 @@ class Display:
         self._columns = columns
         self._shown = 0
 
-    def show(self, progress: Sequence[QueryProgress]) -> None:
+    def show(self, progress: Sequence[QueryProgress], head: str | None = None) -> None:
+        """`head` is what to say of all of them."""
         width = max((len(one.name) for one in progress), default=0)
         lines = [line(one, width) for one in progress]
+        if head is not None or len(progress) > 1:
+            lines.insert(0, head or heading(progress))
         if not self._is_terminal:
             self._stream.write("".join(f"{text}\n" for text in lines))
         else:

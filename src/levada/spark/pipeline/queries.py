@@ -1,14 +1,17 @@
 """A write as a running query of Spark."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
+from levada.spark.checkpoints import quick_files
 from levada.spark.pipeline.sinks import BatchSink, Control, MicroBatch
 from levada.spark.pipeline.writes import TopicSink, Write
 from levada.spark.rows import Rows, write, write_dead_letters
+from levada.spark.rows.registry import schema_source, subject_of
 from levada.spark.rows.starting import query_of, written_once
 from levada.spark.rows.writing import outgoing
 
@@ -27,7 +30,8 @@ def start(planned: Write, bootstrap: str, checkpoint: str, trigger: str | None, 
         writer = writer.trigger(availableNow=True)
     elif trigger is not None:
         writer = writer.trigger(processingTime=trigger)
-    return writer.start()
+    with quick_files(planned.frame.sparkSession, checkpoint):
+        return writer.start()
 
 
 def _start_topic(
@@ -44,7 +48,7 @@ def _start_topic(
         query = write_dead_letters(planned.rows, **common)
     else:
         common |= {"output_mode": mode, "delivery": sink.delivery, **sink.options}
-        query = write(planned.rows, sink.topic, **_shape(sink), **common)
+        query = write(planned.rows, sink.topic, **_shape(sink), **_registered(sink), **common)
     assert query is not None, "a stream has a query"
     return query
 
@@ -54,7 +58,10 @@ def records_of(planned: Write, sink: TopicSink) -> DataFrame:
     if sink.is_dead_letters:
         assert isinstance(planned.rows, Rows)
         return planned.rows.rejected
-    return outgoing(planned.rows, sink.topic, **_shape(sink))
+    source = schema_source(**_registered(sink), options={})
+    if source is not None and source.subject is None and sink.topic is not None:
+        source = replace(source, subject=subject_of(sink.topic))
+    return outgoing(planned.rows, sink.topic, **_shape(sink), source=source, is_only_checked=True)
 
 
 def sink_options(sink: TopicSink, bootstrap: str) -> dict[str, str]:
@@ -66,6 +73,11 @@ def sink_options(sink: TopicSink, bootstrap: str) -> dict[str, str]:
 def _shape(sink: TopicSink) -> dict[str, Any]:
     """What records look like."""
     return {"key": sink.key, "format": sink.format, "schema": sink.schema}
+
+
+def _registered(sink: TopicSink) -> dict[str, Any]:
+    assert not isinstance(sink.registry, bool | str), "the context has chosen one"
+    return {"registry": sink.registry, "subject": sink.subject, "message": sink.message}
 
 
 def delivery_of(planned: Write, sink: BatchSink, bootstrap: str, control: Control) -> Callable[[DataFrame, int], None]:

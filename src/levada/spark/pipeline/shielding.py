@@ -11,13 +11,13 @@ A terminal sends Ctrl-C to a whole group of processes, systemd and a shutdown of
 
 import os
 import signal
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from levada.spark.places import writable_place
+from levada.spark.java import writable_place
+from levada.spark.worker_python import worker_python
 
 PYTHON, REAL_PYTHON = "PYSPARK_PYTHON", "LEVADA_SPARK_PYTHON"
 SCRIPT_NAME: Final = "spark-python"
@@ -40,7 +40,7 @@ def shielded(*, has_workers: bool) -> Iterator[None]:
     before = {name: os.environ.get(name) for name in (PYTHON, REAL_PYTHON)}
     script = _script() if has_workers else None
     if script is not None:
-        os.environ.update({REAL_PYTHON: before[PYTHON] or sys.executable, PYTHON: str(script)})
+        os.environ.update({REAL_PYTHON: before[PYTHON] or worker_python(), PYTHON: str(script)})
     _is_open = True
     try:
         yield
@@ -55,7 +55,6 @@ def _script() -> Path | None:
     try:
         script = writable_place() / SCRIPT_NAME
         if not (script.is_file() and os.access(script, os.X_OK) and script.read_text() == SCRIPT):
-            script.parent.mkdir(parents=True, exist_ok=True)
             made = script.with_name(f"{SCRIPT_NAME}.{os.getpid()}")
             made.write_text(SCRIPT)
             made.chmod(0o755)

@@ -47,6 +47,13 @@ def flag(value: Value) -> bool:
     return value
 
 
+def registry(value: Value) -> bool | str:
+    """The file's own, or another one's address, which is not shown: a password may be in it."""
+    if value is not True and (not isinstance(value, str) or value == ""):
+        raise ValueError("must be true, or the address of a schema registry")
+    return value
+
+
 def positive(value: Value) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ValueError(f"must be a whole number above 0, not {_shown(value)}")

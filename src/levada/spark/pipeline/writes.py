@@ -14,6 +14,7 @@ from levada.spark.pipeline.sinks.console import DEFAULT_ROWS
 from levada.spark.pipeline.sinks.database import DEFAULT_RETRY_S
 from levada.spark.pipeline.values import Value
 from levada.spark.rows import Rows
+from levada.spark.rows.registry import Registry
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,10 @@ class TopicSink:
     delivery: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     is_dead_letters: bool = False
+    registry: "bool | str | Registry | None" = field(default=None, repr=False)
+    """As the sink says it; an address may have a password in it."""
+    subject: str | None = None
+    message: str | None = None
 
     modes: ClassVar[Sequence[str]] = ("append", "update")
 
@@ -68,6 +73,9 @@ def _topic(part: PipelinePart) -> TopicSink:
         options.get("schema"),
         options.get("delivery"),
         options.get("options", {}),
+        registry=options.get("registry"),
+        subject=options.get("subject"),
+        message=options.get("message"),
     )
 
 

@@ -62,13 +62,19 @@ def avro_schema(given: object) -> AvroSchema:
     record = _as_json(given)
     if not isinstance(record, Mapping) or record.get("type") != "record":
         raise RowsError("an Avro schema must be a record, as JSON text or a dict: {'type': 'record', 'name': ...}")
-    text = json.dumps(_without_uuid(record))
-    _refuse_invalid(text)
+    text = usable_avro(record)
     names: dict[str, Mapping[str, Any] | None] = {}
     struct = _record(record, names)
     if not struct.fields:
         raise RowsError(f"the Avro record {record.get('name')!r} has no fields")
     return AvroSchema(text, struct, frozenset(field["name"] for field in record["fields"] if "default" in field))
+
+
+def usable_avro(schema: object) -> str:
+    """JSON that the decoder takes; raises RowsError for what it does not."""
+    text = json.dumps(_without_uuid(schema))
+    _refuse_invalid(text)
+    return text
 
 
 def _as_json(given: object) -> object:
@@ -142,6 +148,9 @@ def _kind(node: Any, names: dict[str, Mapping[str, Any] | None]) -> tuple[DataTy
 
 
 def _named(name: str, names: dict[str, Mapping[str, Any] | None]) -> DataType:
+    if name not in names:
+        # With the namespace that is around its definition.
+        name = name.rpartition(".")[2]
     found = names.get(name)
     if found is None:
         said = "contains itself, which a table cannot show" if name in names else "is not defined before it is used"

@@ -2,116 +2,64 @@
 
 import io
 import json
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import Column
-from pyspark.sql.pandas.functions import ArrowUDFType, arrow_udf
-from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import BinaryType, DataType, StringType, StructField, StructType
 
+from levada.spark.rows import arrow_values
+from levada.spark.rows.arrow_values import ReadOne, WriteOne, told
 from levada.spark.rows.avro_schemas import AvroSchema
-
-VALUE = "value"
-PROBLEM = "problem"
 
 
 def decoded(value: Column, schema: AvroSchema) -> Column:
     """A struct of `value`, the record or null, and `problem`, why there is none."""
-    return _udf(_decoder(schema.text, _nullable(schema.struct)), _nullable(schema.struct))(value)
+    return arrow_values.decoded(value, schema.struct, partial(_reader, schema.text))
 
 
-def encoded(record: Column, schema: AvroSchema) -> Column:
+def encoded(record: Column, schema: AvroSchema, prefix: bytes = b"") -> Column:
     """A struct of `value`, bytes or null, and `problem`, why there are none; both null for a null record."""
-    return _udf(_encoder(schema.text), BinaryType())(record)
+    return arrow_values.encoded(record, "Avro schema", partial(_writer, schema.text, prefix))
 
 
-def _udf(function: Callable[[pa.Array], pa.Array], kind: DataType) -> Callable[[Column], Column]:
-    result = StructType([StructField(VALUE, kind), StructField(PROBLEM, StringType())])
-    return arrow_udf(function, result, ArrowUDFType.SCALAR)
+def read_record(value: bytes, start: int, written: Any, wanted: Any, what: str) -> tuple[Any, str | None]:
+    """The record behind `start`, as the wanted schema has it if that is another one than it was written with."""
+    import fastavro
 
-
-def _nullable(struct: StructType) -> StructType:
-    """A rejected row has no value for any field."""
-    return StructType([StructField(field.name, field.dataType, True) for field in struct.fields])
-
-
-def _decoder(schema_text: str, struct: StructType) -> Callable[[pa.Array], pa.Array]:
-    record_type = to_arrow_type(struct, timezone="UTC")
-
-    def decode(values: pa.Array) -> pa.Array:
-        import fastavro
-
-        schema = fastavro.parse_schema(json.loads(schema_text))
-        records, problems = [], []
-        for value in values:
-            record, problem = _read_one(value.as_py(), schema, fastavro.schemaless_reader)
-            records.append(record)
-            problems.append(problem)
-        found = _as_column(records, record_type, problems)
-        return pa.StructArray.from_arrays([found, pa.array(problems, pa.string())], [VALUE, PROBLEM])
-
-    return decode
-
-
-def _as_column(records: list[Any], kind: pa.DataType, problems: list[str | None]) -> pa.Array:
-    """Records without those that the types of columns cannot hold, such as a decimal beyond its precision."""
-    try:
-        return pa.array(records, kind)
-    except Exception:  # One of them is at fault, and the others are not to go with it.
-        for index, record in enumerate(records):
-            try:
-                pa.array([record], kind)
-            except Exception as error:  # Arrow's own errors, and those of Python's numbers.
-                problems[index] = f"the value does not fit the types of its fields: {_told(error)}"
-                records[index] = None
-        return pa.array(records, kind)
-
-
-def _read_one(value: bytes | None, schema: Any, read: Any) -> tuple[Any, str | None]:
-    if value is None:
-        return None, None
     stream = io.BytesIO(value)
+    stream.seek(start)
     try:
-        record = read(stream, schema)
+        record = fastavro.schemaless_reader(stream, written, wanted)
+    except fastavro.read.SchemaResolutionError as error:
+        return None, f"the value cannot be read as the subject's schema from {what}: {told(error)}"
     except Exception as error:  # Broken bytes raise whatever the decoder meets first: EOFError, IndexError, and others.
-        return None, f"the value is not Avro of this schema: {_told(error)}"
+        return None, f"the value is not Avro of {what}: {told(error)}"
     rest = len(value) - stream.tell()
     if rest:
-        return None, f"the value is not Avro of this schema: {rest} of its {len(value)} bytes are left over"
+        return None, f"the value is not Avro of {what}: {rest} of its {len(value)} bytes are left over"
     return record, None
 
 
-def _encoder(schema_text: str) -> Callable[[pa.Array], pa.Array]:
-    def encode(records: pa.Array) -> pa.Array:
-        import fastavro
+def _reader(schema_text: str) -> ReadOne:
+    import fastavro
 
-        schema = fastavro.parse_schema(json.loads(schema_text))
-        values, problems = [], []
-        for record in records:
-            value, problem = _write_one(record, schema, fastavro.schemaless_writer)
-            values.append(value)
-            problems.append(problem)
-        return pa.StructArray.from_arrays(
-            [pa.array(values, pa.binary()), pa.array(problems, pa.string())], [VALUE, PROBLEM]
-        )
+    schema = fastavro.parse_schema(json.loads(schema_text))
 
-    return encode
+    def read(value: bytes) -> tuple[Any, str | None]:
+        return read_record(value, 0, schema, None, "this schema")
+
+    return read
 
 
-def _write_one(record: pa.StructScalar, schema: Any, write: Any) -> tuple[bytes | None, str | None]:
-    if not record.is_valid:
-        return None, None
-    stream = io.BytesIO()
-    try:
-        # One by one: a time that Python has not, of the year 10000, is that of its own row.
-        write(stream, schema, record.as_py(maps_as_pydicts="strict"))
-    except Exception as error:  # As above: the encoder raises what its Python met.
-        return None, f"the row does not fit the Avro schema: {_told(error)}"
-    return stream.getvalue(), None
+def _writer(schema_text: str, prefix: bytes) -> WriteOne:
+    import fastavro
 
+    schema = fastavro.parse_schema(json.loads(schema_text))
 
-def _told(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    def write(record: dict[str, Any]) -> bytes:
+        stream = io.BytesIO()
+        stream.write(prefix)
+        fastavro.schemaless_writer(stream, schema, record)
+        return stream.getvalue()
+
+    return write

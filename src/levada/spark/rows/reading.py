@@ -21,11 +21,13 @@ from levada.spark.rows.kept import (
     told_by,
 )
 from levada.spark.rows.problems import RowsError, first_line, one_of
+from levada.spark.rows.registry import Registry, SchemaSource, reading_of, schema_source, subject_of
 from levada.spark.sessions import bootstrap_of
 
 STAGE = "parse"
 PROBLEM = "_problem"
-FORMATS = ("json", "string", "avro", "binary")
+PARSED = "_parsed"
+FORMATS = ("json", "string", "avro", "protobuf", "binary")
 TOMBSTONES = ("reject", "drop", "keep")
 DEAD_LETTERS_SUFFIX = ".dead-letters"
 SET_BY_READ = {
@@ -34,7 +36,7 @@ SET_BY_READ = {
     "kafka.bootstrap.servers": "use bootstrap=...",
 }
 
-Format: TypeAlias = Literal["json", "string", "avro", "binary"]
+Format: TypeAlias = Literal["json", "string", "avro", "protobuf", "binary"]
 Tombstones: TypeAlias = Literal["reject", "drop", "keep"]
 Schema: TypeAlias = str | StructType | Mapping[str, Any] | None
 
@@ -46,6 +48,9 @@ def read(
     format: Format = "json",
     dead_letters: str | None = None,
     tombstones: Tombstones = "reject",
+    registry: str | Registry | None = None,
+    subject: str | None = None,
+    message: str | None = None,
     stream: bool = True,
     spark: SparkSession | None = None,
     bootstrap: str | None = None,
@@ -57,6 +62,12 @@ def read(
     `"id string not null, amount double"`: fields that are not in it are ignored, fields that are missing are null. For
     `"avro"` it is an Avro record as JSON text or a dict; values are plain Avro, without a prefix. `"string"` and
     `"binary"` need none and give one column, `value`.
+
+    With a `registry`, such as `"http://user:password@localhost:8081"`, values of `"avro"`, `"json"` (JSON Schema) and
+    `"protobuf"` have the id of their schema before them, as Confluent's clients write them. Without a `schema` they are
+    read as the latest version of the `subject`, `<topic>-value` unless named, is now; `message` is one of a Protobuf
+    schema that has several. The options `registry_user`, `registry_password`, `registry_ca` (a file) and
+    `registry_wait`, how long a running query waits for a registry that is away, go with it.
 
     A value that cannot be decoded, has a field of another type, or lacks one that is `not null`, makes a rejected row,
     with the reason in `_rejected`; `write` sends it to the topic `dead_letters` (`<topic>.dead-letters` unless named).
@@ -77,6 +88,7 @@ def read(
     for name in options:
         if name.lower() in SET_BY_READ:
             raise RowsError(f"read: option {name!r} is set already; {SET_BY_READ[name.lower()]}")
+    source = schema_source(registry, subject or _subject(topics, registry, schema), message, options)
     running = running_session(spark)
     reader = running.readStream if stream else running.read
     frame = (
@@ -87,13 +99,7 @@ def read(
         .option("includeHeaders", "true")
         .load()
     )
-    return parse(
-        frame,
-        schema,
-        format=format,
-        dead_letters=dead_letters or topics[0] + DEAD_LETTERS_SUFFIX,
-        tombstones=tombstones,
-    )
+    return _rows(frame, schema, format, dead_letters or topics[0] + DEAD_LETTERS_SUFFIX, tombstones, source)
 
 
 def parse(
@@ -103,15 +109,31 @@ def parse(
     format: Format = "json",
     dead_letters: str,
     tombstones: Tombstones = "reject",
+    registry: str | Registry | None = None,
+    subject: str | None = None,
+    message: str | None = None,
+    **options: Any,
 ) -> Rows:
-    """What `read` does, for a frame with the columns of the data source (with `includeHeaders` or without)."""
+    """What `read` does, for a frame with the columns of the data source (with `includeHeaders` or without).
+
+    `options` are those of the registry.
+    """
+    source = schema_source(registry, subject, message, options)
+    if options:
+        raise RowsError(f"parse has no option {next(iter(options))!r}: give it to what makes the frame")
+    return _rows(frame, schema, format, dead_letters, tombstones, source)
+
+
+def _rows(
+    frame: DataFrame, schema: Schema, format: str, dead_letters: str, tombstones: str, source: SchemaSource | None
+) -> Rows:
     one_of("the format", format, FORMATS)
     one_of("tombstones", tombstones, TOMBSTONES)
     sourced = _with_source(frame)
     value = sf.col(SOURCE)["value"]
     if tombstones == "drop":
         sourced = sourced.where(value.isNotNull())
-    result, columns, problem = _decoded(sourced, schema, format, value)
+    result, columns, problem = _decoded(sourced, schema, format, value, source)
     if tombstones == "reject":
         problem = sf.when(value.isNull(), sf.lit("the value is null")).otherwise(problem)
     else:
@@ -173,23 +195,40 @@ def _with_source(frame: DataFrame) -> DataFrame:
     return frame.select(sf.struct(*columns).alias(SOURCE))
 
 
-def _decoded(frame: DataFrame, schema: Schema, format: str, value: Column) -> tuple[DataFrame, list[Column], Column]:
+def _subject(topics: list[str], registry: str | Registry | None, schema: Schema) -> str | None:
+    if registry is None or (schema is not None and len(topics) > 1):
+        return None
+    if len(topics) > 1:
+        raise RowsError("read: several topics have no subject of their own; name one: subject='...'")
+    return subject_of(topics[0])
+
+
+def _decoded(
+    frame: DataFrame, schema: Schema, format: str, value: Column, source: SchemaSource | None
+) -> tuple[DataFrame, list[Column], Column]:
     """The frame to select from, the columns of the value, and the reason why there are none."""
-    text = value.cast("string")
-    if format in ("json", "avro"):
-        if format == "json":
-            struct = struct_of(schema, "read")
-            found = json_values.decoded(text, struct)
-        else:
-            avro = avro_schema(schema)
-            refuse_names(avro.struct)
-            struct, found = avro.struct, avro_values.decoded(value, avro)
-        parsed = sf.col("_parsed")
-        fields = [parsed["value"][name].alias(name) for name in struct.fieldNames()]
-        return frame.withColumn("_parsed", found), fields, parsed["problem"]
+    text, parsed = value.cast("string"), sf.col(PARSED)
+    if source is not None:
+        reading = reading_of(source, format, schema)
+        refuse_names(reading.struct)
+        found, problem = reading.applied(frame, value, PARSED)
+        return found, _fields(reading.struct), problem
+    if format == "json":
+        struct = struct_of(schema, "read")
+        return frame.withColumn(PARSED, json_values.decoded(text, struct)), _fields(struct), parsed["problem"]
+    if format == "avro":
+        avro = avro_schema(schema)
+        refuse_names(avro.struct)
+        return frame.withColumn(PARSED, avro_values.decoded(value, avro)), _fields(avro.struct), parsed["problem"]
+    if format == "protobuf":
+        raise RowsError("read: format 'protobuf' needs a schema registry: registry='http://host:8081'")
     if schema is not None:
         raise RowsError(f"read: format {format!r} takes no schema; its values are one column, 'value'")
     if format == "binary":
         return frame, [value.alias("value")], sf.lit(None).cast("string")
     is_text = sf.is_valid_utf8(text)
     return frame, [sf.when(is_text, text).alias("value")], sf.when(~is_text, sf.lit("the value is not UTF-8"))
+
+
+def _fields(struct: StructType) -> list[Column]:
+    return [sf.col(PARSED)["value"][name].alias(name) for name in struct.fieldNames()]

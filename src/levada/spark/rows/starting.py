@@ -9,6 +9,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from levada import Admin
+from levada.spark.checkpoints import quick_files
 from levada.spark.rows.durations import milliseconds
 from levada.spark.rows.problems import RowsError, one_of
 from levada.spark.rows.reading import as_option
@@ -60,7 +61,8 @@ def start(records: DataFrame, query: Query) -> StreamingQuery | None:
     writer = writer.outputMode(query.output_mode).option("checkpointLocation", query.checkpoint)
     if query.name is not None:
         writer = writer.queryName(query.name)
-    return _triggered(writer, query.trigger).start()
+    with quick_files(records.sparkSession, query.checkpoint):
+        return _triggered(writer, query.trigger).start()
 
 
 def _refuse_connected(records: DataFrame, query: Query) -> None:
@@ -114,11 +116,22 @@ def written_once(name: str, number: int, settings: Mapping[str, str], delivery: 
 
     Brokers that cannot do that say so where exactly once was asked for; else they get it at least once.
     """
-    if delivery is None:
-        with Admin(settings["kafka.bootstrap.servers"]) as admin:
-            if not admin.can_commit_groups():
-                return {"delivery": AT_LEAST_ONCE}
+    if delivery is None and not _can_commit_groups(settings["kafka.bootstrap.servers"]):
+        return {"delivery": AT_LEAST_ONCE}
     return {"txnAppId": name, "txnVersion": str(number)}
+
+
+_able: set[str] = set()
+"""Brokers that can, which is asked once and not for each batch."""
+
+
+def _can_commit_groups(servers: str) -> bool:
+    if servers not in _able:
+        with Admin(servers) as admin:
+            if not admin.can_commit_groups():
+                return False
+        _able.add(servers)
+    return True
 
 
 def _triggered(writer: DataStreamWriter, trigger: str | float | None) -> DataStreamWriter:

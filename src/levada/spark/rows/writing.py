@@ -1,5 +1,6 @@
 """Rows to topics: good ones as values, rejected ones as dead letters, in one atomic write."""
 
+from functools import partial
 from typing import Any, Literal
 
 from pyspark.sql import Column, DataFrame
@@ -7,13 +8,22 @@ from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import BinaryType, StringType
 
+from levada.spark.rows.arrow_values import PROBLEM, VALUE
 from levada.spark.rows.avro_schemas import avro_schema
-from levada.spark.rows.avro_values import PROBLEM, VALUE, encoded
+from levada.spark.rows.avro_values import encoded
 from levada.spark.rows.json_values import TO_JSON
 from levada.spark.rows.kept import HEADERS, HEADERS_TYPE, SOURCE, TOPIC, Rows, frame_of, is_good
 from levada.spark.rows.letters import letter_headers
 from levada.spark.rows.problems import RowsError, column_of, one_of
 from levada.spark.rows.reading import FORMATS, Format, Schema
+from levada.spark.rows.registry import (
+    Encoding,
+    Registry,
+    SchemaSource,
+    encoding_of,
+    schema_source,
+    subject_of,
+)
 from levada.spark.rows.starting import APPEND, Query, start
 
 STAGE = "write"
@@ -33,6 +43,9 @@ def write(
     timestamp: str | None = None,
     headers: str | None = None,
     keep_headers: bool = False,
+    registry: str | Registry | None = None,
+    subject: str | None = None,
+    message: str | None = None,
     output_mode: Literal["append", "update", "complete"] = "append",
     checkpoint: str | None = None,
     trigger: str | float | None = None,
@@ -54,9 +67,15 @@ def write(
     `_topic` (see `route`) goes there rather than to `topic`. Headers are those of the column `headers`, else of
     `_headers`; `keep_headers=True` puts those of the record that the row came from before them.
 
-    Good rows that do not fit an Avro schema become dead letters with the stage "write"; in a plain DataFrame, which has
-    none, they fail the query.
+    With a `registry`, values of `"avro"`, `"json"` and `"protobuf"` get the id of their schema before them. The
+    `schema` (Avro, JSON Schema, or the text of a .proto file) becomes a version of the `subject`, `<topic>-value`
+    unless named, if it is none yet; without one it is the latest version. The columns that it names are written. See
+    `read` for the options of registries.
+
+    Good rows that do not fit a schema, of Avro or of a registry, become dead letters with the stage "write"; in a plain
+    DataFrame, which has none, they fail the query.
     """
+    source = schema_source(registry, subject or _subject(topic, registry), message, options)
     records = outgoing(
         rows,
         topic,
@@ -67,6 +86,7 @@ def write(
         timestamp=timestamp,
         headers=headers,
         keep_headers=keep_headers,
+        source=source,
     )
     return start(records, Query(output_mode, checkpoint, trigger, name, delivery, bootstrap, options))
 
@@ -100,8 +120,13 @@ def outgoing(
     timestamp: str | None = None,
     headers: str | None = None,
     keep_headers: bool = False,
+    source: SchemaSource | None = None,
+    is_only_checked: bool = False,
 ) -> DataFrame:
-    """The records that `write` writes, with the columns of the data source's sink."""
+    """The records that `write` writes, with the columns of the data source's sink.
+
+    For those that are only looked at, no schema is registered.
+    """
     one_of("the format", format, FORMATS)
     frame = frame_of(rows)
     record = {
@@ -112,7 +137,12 @@ def outgoing(
         "headers": _headers(frame, headers, keep_headers),
     }
     taken = [each for each in (partition, timestamp, headers) if each is not None]
-    rows, record["value"] = _with_value(rows, format, schema, taken)
+    if source is not None:
+        own = [name for name in frame.columns if not name.startswith(OWN_COLUMN) and name not in taken]
+        encoding = encoding_of(source, format, schema, frame.select(*own).schema, is_only_checked=is_only_checked)
+        rows, record["value"] = _with_encoded(rows, encoding, f"the schema of {source.subject!r}")
+    else:
+        rows, record["value"] = _with_value(rows, format, schema, taken)
     if isinstance(rows, DataFrame):
         return rows.select(*(column.alias(name) for name, column in record.items() if column is not None))
     letter = _letter(rows.dead_letters)
@@ -123,6 +153,10 @@ def outgoing(
             continue
         both[column_name] = sf.when(is_good(), good).otherwise(rejected)
     return rows.frame.select(*(both[column_name].alias(column_name) for column_name in sorted(both)))
+
+
+def _subject(topic: str | None, registry: str | Registry | None) -> str | None:
+    return None if registry is None or topic is None else subject_of(topic)
 
 
 def _letter(dead_letters: str) -> dict[str, Column]:
@@ -168,7 +202,9 @@ def _with_value(
 ) -> tuple[Rows | DataFrame, Column]:
     frame = frame_of(rows)
     if format == "avro":
-        return _with_avro(rows, schema)
+        return _with_encoded(rows, _avro(frame, schema), "the Avro schema of write")
+    if format == "protobuf":
+        raise RowsError("write: format 'protobuf' needs a schema registry: registry='http://host:8081'")
     if schema is not None:
         raise RowsError(f"write: format {format!r} takes no schema; select the columns that are to be written")
     if format == "json":
@@ -184,16 +220,21 @@ def _with_value(
     return rows, value.cast("binary")
 
 
-def _with_avro(rows: Rows | DataFrame, schema: Schema) -> tuple[Rows | DataFrame, Column]:
-    frame, avro = frame_of(rows), avro_schema(schema)
+def _avro(frame: DataFrame, schema: Schema) -> Encoding:
+    avro = avro_schema(schema)
     named = [name for name in avro.struct.fieldNames() if name in frame.columns or name not in avro.optional]
-    fields = sf.struct(*(column_of(frame, name, "the Avro schema of write").alias(name) for name in named))
+    return Encoding(named, partial(encoded, schema=avro))
+
+
+def _with_encoded(rows: Rows | DataFrame, encoding: Encoding, what: str) -> tuple[Rows | DataFrame, Column]:
+    frame = frame_of(rows)
+    fields = sf.struct(*(column_of(frame, name, what).alias(name) for name in encoding.names))
     result = sf.col(ENCODED)
     if isinstance(rows, DataFrame):
         failed = sf.raise_error(result[PROBLEM]).cast("binary")
-        return rows.withColumn(ENCODED, encoded(fields, avro)), sf.coalesce(result[VALUE], failed)
+        return rows.withColumn(ENCODED, encoding.encoded(fields)), sf.coalesce(result[VALUE], failed)
     # Functions in Python see every row, whatever stands around them: rejected ones must come as null.
-    with_bytes = frame.withColumn(ENCODED, encoded(sf.when(is_good(), fields), avro))
+    with_bytes = frame.withColumn(ENCODED, encoding.encoded(sf.when(is_good(), fields)))
     checked = rows.with_frame(with_bytes).reject(result[PROBLEM].isNotNull(), result[PROBLEM], STAGE)
     return checked, result[VALUE]
 

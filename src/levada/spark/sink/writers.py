@@ -18,6 +18,7 @@ from levada.spark.sink.columns import check_columns
 from levada.spark.sink.names import BatchMarker, WriteName
 from levada.spark.sink.options import Delivery, SinkOptions, read_options
 from levada.spark.sink.report import TaskReport
+from levada.spark.worker_memory import keep_loaded
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,12 +51,14 @@ class TopicWriter(DataSourceArrowWriter):
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> WriterCommitMessage:
         from levada.spark.sink.task import WriteAttempt, write_rows
 
+        keep_loaded()
         context = _task_context()
         number = None if self._marker is None else self._marker.number
         task = WriteAttempt(self._name, number, context.partitionId(), context.attemptNumber())
         return write_rows(self._options, task, iterator)
 
     def commit(self, messages: Messages) -> None:
+        keep_loaded()
         reports = _reports(messages)
         _warn_of_less(self._options, self._name, _delivery(reports))
         if _delivery(reports) is Delivery.EXACTLY_ONCE:
@@ -83,6 +86,7 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> WriterCommitMessage:
         from levada.spark.sink.task import WriteAttempt, write_rows
 
+        keep_loaded()
         context = _task_context()
         query_id, batch_id = context.getLocalProperty(QUERY_ID), context.getLocalProperty(BATCH_ID)
         assert query_id is not None, "Spark tells tasks of which query they are"
@@ -97,6 +101,7 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):
         return write_rows(self._options, task, iterator)
 
     def commit(self, messages: Messages, batch_id: int) -> None:
+        keep_loaded()
         reports = _reports(messages)
         if not reports:
             return

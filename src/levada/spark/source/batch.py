@@ -10,6 +10,7 @@ from levada.spark.source.bounds import EARLIEST, LATEST
 from levada.spark.source.loss import report, within_log
 from levada.spark.source.ranges import OffsetRange, split
 from levada.spark.source.settings import batch_settings
+from levada.spark.worker_memory import keep_loaded
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,9 +37,10 @@ class TopicReader(DataSourceReader):
         if not isinstance(partition, OffsetRange):
             # Where there is nothing to read, Spark makes up a partition.
             return iter(())
-        from levada.spark.source.reading import read_range
+        from levada.spark.source.reading import read_ranges
 
-        return read_range(partition, self._settings.read)
+        keep_loaded()
+        return read_ranges([partition], self._settings.read)
 
     def _ranges(self, brokers: "Brokers") -> list[OffsetRange]:
         read = self._settings.read

@@ -91,9 +91,12 @@ class Brokers:
             )
         return offsets | found | self.offsets(dict.fromkeys(late, LATEST))
 
-    def commit(self, group_id: str, offsets: Offsets) -> None:
+    def commit(self, group_id: str, offsets: Offsets, *, waits: bool) -> None:
         """Tell Kafka's tools how far the query is."""
-        self._committer.commit(group_id, offsets)
+        if waits:
+            self._committer.commit_now(group_id, offsets)
+        else:
+            self._committer.commit(group_id, offsets)
 
     def _layout(self, selection: Selection) -> Layout:
         match selection:

@@ -28,7 +28,6 @@ class OffsetCommitter:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="levada-offsets")
         self._lock = threading.Lock()
         self._wanted: dict[str, Offsets] = {}
-        self._is_at_work = False
         self._committed: dict[str, Offsets] = {}
         self._not_before: dict[str, float] = {}
         self._warned: set[str] = set()
@@ -37,10 +36,13 @@ class OffsetCommitter:
         """Soon; what could not be told is told with the next."""
         with self._lock:
             self._wanted[group_id] = offsets
-            if self._is_at_work:
-                return
-            self._is_at_work = True
         self._thread.submit(self._work)
+
+    def commit_now(self, group_id: str, offsets: Offsets) -> None:
+        """Return when it was tried: Spark may end this process when the query has no more batches."""
+        with self._lock:
+            self._wanted[group_id] = offsets
+        self._thread.submit(self._work).result()
 
     def close(self) -> None:
         """When the last offsets are told."""
@@ -50,7 +52,6 @@ class OffsetCommitter:
         while True:
             with self._lock:
                 if not self._wanted:
-                    self._is_at_work = False
                     return
                 group_id, offsets = self._wanted.popitem()
             try:

@@ -1,8 +1,8 @@
-"""A task's work: the records of one range as Arrow batches, straight from the bytes that were fetched."""
+"""A task's work: the records of its ranges as Arrow batches, straight from the bytes that were fetched."""
 
 import time
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -48,29 +48,36 @@ class NoAnswer(ValueError):
     """Brokers were silent about a partition for too long; the text is one line."""
 
 
-def read_range(wanted: OffsetRange, settings: ReadSettings) -> Iterator[pa.RecordBatch]:
-    """Records below the end, as they come; what is missing in between (markers, aborted, compacted) is passed over.
+def read_ranges(wanted: Sequence[OffsetRange], settings: ReadSettings) -> Iterator[pa.RecordBatch]:
+    """Records below the ends of one range or of several, each of a partition of its own.
 
-    No more than a few fetches are in memory, as nothing is read ahead of a reader that does not take what is there.
+    They come as brokers have them; what is missing in between (markers, aborted, compacted) is passed over. No more
+    than a few fetches are in memory, as nothing is read ahead of a reader that does not take what is there.
     """
-    partition = TopicPartition(wanted.topic, wanted.partition)
     schema = ARROW_WITH_HEADERS if settings.includes_headers else ARROW_COLUMNS
-    with _consumer(settings, wanted.size) as consumer:
-        consumer.assign([partition])
-        consumer.seek(partition, wanted.start)
-        left, heard_at = wanted, time.monotonic()
-        while left.size > 0:
+    left = {TopicPartition(each.topic, each.partition): each for each in wanted}
+    with _consumer(settings, sum(each.size for each in wanted)) as consumer:
+        consumer.assign(left)
+        for partition, each in left.items():
+            consumer.seek(partition, each.start)
+        heard_at = time.monotonic()
+        while left:
             batch = _poll(consumer, left)
-            if batch is not None:
-                left = replace(left, start=batch.column(OFFSET_COLUMN)[-1].as_py() + 1)
-                yield from _shaped(_before(left.end, batch), schema)
+            if batch is None:
+                left = {each: replace(left[each], start=consumer.position(each)) for each in left}
+            else:
                 heard_at = time.monotonic()
-                continue
-            left = replace(left, start=consumer.position(partition))
-            if left.size > 0:
-                _check_patience(left, heard_at, settings)
-                left = _still_there(left, settings)
-                consumer.seek(partition, left.start)
+                for partition, records in _by_partition(left, batch):
+                    yield from _shaped(_before(left[partition].end, records), schema)
+                    last = records.column(OFFSET_COLUMN)[-1].as_py()
+                    left[partition] = replace(left[partition], start=last + 1)
+            consumer.pause([partition for partition, each in left.items() if each.size <= 0])
+            left = {partition: each for partition, each in left.items() if each.size > 0}
+            if batch is None:
+                for partition, each in left.items():
+                    _check_patience(each, heard_at, settings)
+                    left[partition] = _still_there(each, settings)
+                    consumer.seek(partition, left[partition].start)
 
 
 @contextmanager
@@ -85,9 +92,9 @@ def _consumer(settings: ReadSettings, size: int) -> Iterator[Consumer]:
         consumer.unsubscribe()
 
 
-def _poll(consumer: Consumer, left: OffsetRange) -> pa.RecordBatch | None:
-    """None at the end of the range, after a silence, or where the log does not have the position."""
-    until: dict[TopicPartition | tuple[str, int], int] = {TopicPartition(left.topic, left.partition): left.end}
+def _poll(consumer: Consumer, left: Mapping[TopicPartition, OffsetRange]) -> pa.RecordBatch | None:
+    """None at the ends of all ranges, after a silence, or where a log does not have the position."""
+    until: dict[TopicPartition | tuple[str, int], int] = {partition: each.end for partition, each in left.items()}
     try:
         return consumer.poll_arrow(PATIENCE_SECONDS, max_rows=ROWS_PER_BATCH, until=until)
     except OffsetOutOfRange:
@@ -115,6 +122,20 @@ def _still_there(left: OffsetRange, settings: ReadSettings) -> OffsetRange:
         there, losses = within_log({partition: left.start}, {partition: left.end}, earliest, latest)
     report(losses, fails=settings.fails_on_data_loss)
     return there[0] if there else replace(left, start=left.end)
+
+
+def _by_partition(
+    left: Collection[TopicPartition], batch: pa.RecordBatch
+) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
+    """The records of each partition that has some; those of one have their order."""
+    if len(left) == 1:
+        yield from ((partition, batch) for partition in left)
+        return
+    for partition in left:
+        is_its = pc.and_(pc.equal(batch["topic"], partition.topic), pc.equal(batch["partition"], partition.partition))
+        records = batch.filter(is_its)
+        if records.num_rows:
+            yield partition, records
 
 
 def _before(end: int, batch: pa.RecordBatch) -> pa.RecordBatch:

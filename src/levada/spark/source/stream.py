@@ -3,7 +3,6 @@
 import time
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -22,6 +21,7 @@ from levada.spark.source.loss import Layout, begin, is_remade, report, resume
 from levada.spark.source.offsets import NOT_STARTED, BatchProgress, Offsets, by_topic, parse_progress
 from levada.spark.source.ranges import OffsetRange, SmallRanges, ranges_between, split, together
 from levada.spark.source.settings import stream_settings
+from levada.spark.worker_memory import keep_loaded
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -108,10 +108,11 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         assert isinstance(partition, OffsetRange | SmallRanges)
-        from levada.spark.source.reading import read_range
+        from levada.spark.source.reading import read_ranges
 
+        keep_loaded()
         ranges = partition.ranges if isinstance(partition, SmallRanges) else (partition,)
-        return chain.from_iterable(read_range(each, self._settings.read) for each in ranges)
+        return read_ranges(ranges, self._settings.read)
 
     # Inside
 
@@ -222,4 +223,5 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _commit(self, done: BatchProgress) -> None:
         if self._settings.commits_offsets:
-            self._brokers.commit(self._group_of(done), done.ends)
+            # The last batch of what is there now may be over, and this process with it, before a thread gets to it.
+            self._brokers.commit(self._group_of(done), done.ends, waits=self._target is not None)

@@ -1,0 +1,67 @@
+"""The Python of Spark's workers finds the installed PySpark, and all else that its path has."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from levada.spark import worker_python as launching
+from levada.spark.worker_python import worker_python
+
+SHOW = "import sys, pyspark; print(sys.prefix, pyspark.__file__, *sys.argv[1:], *sys.path, sep='\\n')"
+
+
+def said_by(python: str, *arguments: str, path: str) -> list[str]:
+    done = subprocess.run(
+        [python, "-c", SHOW, *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    return done.stdout.splitlines()
+
+
+def test_sparks_zip_is_left_out_and_the_rest_of_the_path_is_kept() -> None:
+    package = Path(pyspark.__file__).parent
+    archive = f"{package}/python/lib/pyspark.zip"
+    assert Path(archive).exists()
+    path = f"{archive}:/a place/of jobs:{package}/python/lib/py4j-src.zip:/with/*/star"
+    prefix, found, *rest = said_by(worker_python(), "an argument", "*", path=path)
+    assert prefix == sys.prefix
+    assert found == pyspark.__file__
+    assert rest[:2] == ["an argument", "*"]
+    assert "/a place/of jobs" in rest
+    assert "/with/*/star" in rest
+    assert not [place for place in rest if place.endswith(".zip") and str(package) in place]
+    assert said_by(sys.executable, path=path)[1].startswith(archive), "or else there is nothing to leave out"
+
+
+def test_an_empty_path_stays_empty() -> None:
+    assert said_by(worker_python(), path="")[1] == pyspark.__file__
+
+
+def test_a_spark_of_its_own_is_left_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(pyspark, "__file__", str(tmp_path / "spark" / "python" / "pyspark" / "__init__.py"))
+    assert worker_python() == sys.executable
+
+
+def test_where_nothing_can_be_written_workers_run_this_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere() -> Path:
+        raise PermissionError("read-only")
+
+    monkeypatch.setattr(launching, "writable_place", nowhere)
+    assert worker_python() == sys.executable
+
+
+def test_a_launcher_is_written_once_and_for_each_text(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(launching, "writable_place", lambda: tmp_path)
+    first = Path(worker_python())
+    stamp = first.stat().st_mtime_ns
+    assert Path(worker_python()).stat().st_mtime_ns == stamp
+    monkeypatch.setattr(sys, "executable", "/other/python")
+    assert Path(worker_python()) != first
+    assert len(list(tmp_path.iterdir())) == 2
