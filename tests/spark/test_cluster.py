@@ -90,9 +90,9 @@ def values_of(bootstrap: str, topic: str) -> list[bytes]:
 
 
 @contextmanager
-def deployed(log: Path, *arguments: str) -> Iterator[None]:
+def deployed(log: Path, *arguments: str, memory: str = "256m") -> Iterator[None]:
     """A process of Spark's own."""
-    environment = {**os.environ, "SPARK_HOME": str(SPARK_HOME), "SPARK_LOCAL_IP": HOST, "SPARK_DAEMON_MEMORY": "256m"}
+    environment = {**os.environ, "SPARK_HOME": str(SPARK_HOME), "SPARK_LOCAL_IP": HOST, "SPARK_DAEMON_MEMORY": memory}
     with log.open("w") as output:
         process = subprocess.Popen(
             [str(SPARK_HOME / "bin" / "spark-class"), *arguments],

@@ -11,7 +11,10 @@ from pyspark.sql import functions as sf
 
 from levada import Producer
 from levada.spark.history import apply_changes, changes, compacted
-from levada.spark.rows import Rows, read, write
+from levada.spark.history.latest import KeyGroup
+from levada.spark.rows import Rows, parse, read, write
+from tests.spark.rows_frames import Feed, record
+from tests.spark.rows_frames import run as run_frames
 
 NewTopic = Callable[..., str]
 SCHEMA = "op string, id string, city string, version long"
@@ -156,3 +159,67 @@ def test_a_stream_keeps_a_table_and_stays_right_after_restarts_repetitions_and_s
             by_key[bytes(row["key"]).decode()].append(row["city"])
     assert by_key == {"ann": ["Bern"], "bob": ["Oslo", None], "cid": ["Bonn", "Lima"]}
     assert sorted(row["op"] for row in history if row["topic"] == dead) == ["c", "merge"]
+
+
+KEYS = 1_000
+HOUR = 3_600
+
+
+def batch(op: str, first: int, version: int, hours: float) -> list[tuple[object, ...]]:
+    """Of so many keys from `first` on, as many as give each group of keys a row."""
+    events = ({"op": op, "id": f"k{first + number}", "city": op, "version": version} for number in range(KEYS))
+    return [record(event, number, seconds=hours * HOUR) for number, event in enumerate(events)]
+
+
+def applying(feed: Feed, checkpoint: Path, **forgetting: str) -> list[str]:
+    """The keys that pass."""
+    rows = parse(feed.stream, SCHEMA, dead_letters="none")
+    found = run_frames(apply_changes(rows, key="id", order="version", **forgetting).good, checkpoint)
+    return [row["id"] for row in found]
+
+
+def state_of(spark: SparkSession, checkpoint: Path) -> dict[int, KeyGroup]:
+    rows = spark.read.format("statestore").load(str(checkpoint)).select("key", "value.groupState.applied").collect()
+    return {row["key"][0]: KeyGroup.loads(bytes(row["applied"])) for row in rows}
+
+
+def test_deleted_keys_are_forgotten_so_that_the_state_stays_as_small_as_the_table(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    feed, checkpoint = Feed(spark, tmp_path), tmp_path / "checkpoint"
+    for generation in range(3):
+        feed.add(batch("c", generation * KEYS, 1, generation * 10))
+        feed.add(batch("d", generation * KEYS, 2, generation * 10 + 1))
+    assert len(applying(feed, checkpoint, forget_deleted_after="5 hours")) == 6 * KEYS
+    groups = state_of(spark, checkpoint)
+    assert sum(len(group.keys) for group in groups.values()) == KEYS
+    assert sum(len(group.dumps()) for group in groups.values()) < 60 * KEYS, "of 3,000 keys it would be twice as much"
+
+    feed.add([*batch("u", 2 * KEYS, 1, 22), *batch("u", 0, 1, 22)])
+    straggling = applying(feed, checkpoint, forget_deleted_after="5 hours")
+    assert set(straggling) == {f"k{number}" for number in range(KEYS)}, "only those whose deletion was forgotten"
+
+
+def test_a_batch_that_is_run_again_forgets_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    """Rows from the future: the batch's own time is their clock, which must be that of the first run."""
+    feed, checkpoint = Feed(spark, tmp_path), tmp_path / "checkpoint"
+    years = 20 * 365 * 24.0
+    for events in (batch("d", 0, 2, years), batch("c", KEYS, 1, years)):
+        feed.add(events)
+        first = applying(feed, checkpoint, forget_after="1 hour")
+    before = state_of(spark, checkpoint)
+    (checkpoint / "commits" / "1").unlink()
+    (checkpoint / "commits" / ".1.crc").unlink()
+    assert sorted(applying(feed, checkpoint, forget_after="1 hour")) == sorted(first)
+    assert state_of(spark, checkpoint) == before
+    assert len({group.clock_us for group in before.values()}) == 1
+
+
+def test_lengths_that_cannot_be_are_refused(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([("c", "ann", "Rome", 1)], SCHEMA)
+    with pytest.raises(ValueError, match="forget_deleted_after must be shorter"):
+        apply_changes(frame, key="id", order="version", timestamp="version", forget_deleted_after=9, forget_after=9)
+    with pytest.raises(ValueError, match="apply_changes: there is no column '_source'; name the column with the time"):
+        apply_changes(frame, key="id", order="version", forget_after="1 day")
+    with pytest.raises(ValueError, match="forget_after of apply_changes must be a length of time"):
+        apply_changes(frame, key="id", order="version", timestamp="version", forget_after="a while")

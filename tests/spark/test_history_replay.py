@@ -10,7 +10,18 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from levada import Producer
-from levada.spark.history import RangeError, Replayed, ReplayRefused, effective, reconcile, replay, trace, traced
+from levada.spark.history import (
+    RangeError,
+    Replayed,
+    ReplayRefused,
+    appended,
+    effective,
+    reconcile,
+    replay,
+    trace,
+    traced,
+)
+from levada.spark.history.appended import Appended
 from levada.spark.rows import parse, read, write
 
 NewTopic = Callable[..., str]
@@ -183,3 +194,47 @@ def test_a_range_that_is_not_there_is_refused(bootstrap: str, new_topic: NewTopi
             replay_points(topic, given, None, output)
     with pytest.raises(RangeError, match="there is no topic 'nowhere'"):
         replay_points("nowhere", None, None, output)
+
+
+EARLIER = 5_000
+
+
+def send_earlier(bootstrap: str, output: str) -> None:
+    """An earlier history of the output: in transactions, with times of events that go backwards."""
+    with Producer(bootstrap, transactional_id=f"earlier-{output}") as producer:
+        producer.init_transactions()
+        for part in range(5):
+            producer.begin_transaction()
+            for number in range(EARLIER // 5):
+                producer.send(output, b"{}", timestamp_ms=BASE_MS - (part * EARLIER + number) * 1_000)
+            producer.commit_transaction()
+
+
+@pytest.mark.parametrize("has_stamps", [True, False], ids=["stamped by brokers", "stamped by producers"])
+def test_an_output_with_a_long_history_is_read_where_clocks_of_brokers_prove_enough(
+    bootstrap: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch, has_stamps: bool
+) -> None:
+    monkeypatch.setattr(appended, "CLOCKS_DIFFER_MS", 0)
+    monkeypatch.setattr(appended, "NEAR", 0)
+    configs = {**FOR_EVER, **({"message.timestamp.type": "LogAppendTime"} if has_stamps else {})}
+    topic, output = new_topic(partitions=2, configs=configs), new_topic(configs=FOR_EVER)
+    send_earlier(bootstrap, output)
+    send_orders(bootstrap, topic)
+    # The event's own time, which is before all that the output has, although the record comes last.
+    event = sf.timestamp_seconds(sf.lit(BASE_MS // 1_000) - 1_000_000 - sf.col("id"))
+    live = points(1_000)(read(topic, SCHEMA, stream=False).good).withColumn("at", event)
+    write(live, output, key="user", timestamp="at")
+    with monkeypatch.context() as whole:
+        whole.setattr(Appended, "narrowed", lambda _, source, beginnings, output: output)
+        expected = replay_points(topic, {0: (5, 15), 1: (3, 15)}, None, output, dry_run=True)
+    done = replay_points(topic, {0: (5, 15), 1: (3, 15)}, None, output)
+    assert (done.input_rows, done.retracted, done.written) == (22, 22, 22)
+    assert (expected.input_rows, expected.retracted, expected.written) == (22, 22, 22)
+    assert expected.searched >= EARLIER + COUNT
+    assert COUNT <= done.searched < EARLIER / 2 if has_stamps else done.searched == expected.searched
+    computed = rows_of(effective(output).where("length(value) > 2")).select("id", "points")
+    inside = "id % 2 = 0 and id between 10 and 28 or id % 2 = 1 and id between 7 and 29"
+    factor = sf.when(sf.expr(inside), 10).otherwise(1_000)
+    orders = read(topic, SCHEMA, stream=False).good
+    report = reconcile(computed, orders.select("id", (sf.col("amount") * factor).alias("points")), keys="id")
+    assert report.agrees, report

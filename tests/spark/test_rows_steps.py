@@ -281,6 +281,12 @@ UNUSABLE: dict[str, Callable[[DataFrame], Any]] = {
     "expire_after: there is no column 'tiem'; did you mean time?": lambda data: expire_after(data, 1, timestamp="tiem"),
     "the keys of deduplicate: there is no column 'x'": lambda data: deduplicate(data, ["x"], 1, timestamp="time"),
     "the keys of deduplicate: name at least one column": lambda data: deduplicate(data, [], 1, timestamp="time"),
+    "the key 'map' of deduplicate or unique has a map": lambda data: deduplicate(
+        data.withColumn("map", sf.create_map("id", "id")), ["id", "map"], 1, timestamp="time"
+    ),
+    "the key 'list' of deduplicate or unique has a map": lambda data: quality(
+        data.withColumn("list", sf.array(sf.create_map("id", "id"))), [unique("list", 1, timestamp="time")]
+    ),
     "within of deduplicate must be a length of time": lambda data: deduplicate(data, "id", 0, timestamp="time"),
     "route: there is no column 'tga'": lambda data: route(data, "tga", {"a": "t"}),
     "route: name at least one value": lambda data: route(data, "id", {}),
@@ -308,3 +314,8 @@ def test_a_step_that_cannot_be_taken_is_refused_in_one_line(spark: SparkSession,
         UNUSABLE[said](data)
     assert str(raised.value).startswith(said)
     assert "\n" not in str(raised.value)
+
+
+def test_an_entry_of_a_map_is_a_key(spark: SparkSession) -> None:
+    data = spark.range(3).withColumn("map", sf.create_map(sf.lit("x"), sf.col("id") % 2)).withColumn("at", sf.lit(NOON))
+    assert deduplicate(data, "map.x", "1 hour", timestamp="at").count() == 2

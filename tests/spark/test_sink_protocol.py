@@ -17,8 +17,8 @@ from levada.client.types import GroupMetadata, OffsetAndMetadata
 from levada.spark.kept_clients import KeptClients
 from levada.spark.sink import brokers, commit, kept
 from levada.spark.sink import task as task_module
-from levada.spark.sink.brokers import end_open, read_marker
-from levada.spark.sink.commit import DRIVER_TIMEOUT_MS, MOST_TASKS, BatchCommit, BatchCommitFailed, abort
+from levada.spark.sink.brokers import MOST_TASKS, end_open, read_marker
+from levada.spark.sink.commit import DRIVER_TIMEOUT_MS, BatchCommit, BatchCommitFailed, abort
 from levada.spark.sink.kept import driver_key, drivers
 from levada.spark.sink.names import MARKER_PARTITION, BatchMarker, WriteName
 from levada.spark.sink.options import Delivery, SinkOptions, read_options
@@ -352,6 +352,26 @@ def test_more_tasks_than_one_commit_can_have_are_refused_with_what_to_do(bootstr
         query.commit(0, *[report] * (MOST_TASKS + 1))
     query.abort(report)
     assert numbers(bootstrap, topic) == []
+    check_nothing_hangs(bootstrap, topic)
+
+
+def test_a_task_too_many_is_refused_before_it_writes_and_tasks_without_rows_count_nothing(
+    bootstrap: str, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (brokers, task_module):
+        monkeypatch.setattr(module, "MOST_TASKS", 3)
+    query = Query(bootstrap, topic)
+    # The attempts at one task are one.
+    failed = query.write(0, 0, [1])
+    reports = [query.write(0, 0, [1], attempt=1), query.write(0, 7, []), query.write(0, 2_000, [2])]
+    reports.append(query.write(0, 1, [3]))
+    opened = open_transactions(bootstrap)
+    with pytest.raises(WriteFailed, match=r"3 other tasks have written rows, .* coalesce\(3\)"):
+        query.write(0, 3, [4])
+    assert open_transactions(bootstrap) == opened
+    query.commit(0, *reports)
+    assert numbers(bootstrap, topic) == [1, 2, 3]
+    query.abort(failed)
     check_nothing_hangs(bootstrap, topic)
 
 

@@ -2,6 +2,9 @@
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
+from random import Random
+from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
@@ -19,7 +22,9 @@ from pyspark.sql.types import (
 
 from levada import Admin, Producer
 from levada.client.types import TopicPartition
+from levada.spark.source.patterns import PatternRefused, compiled
 from tests.spark.sourcing import batch, numbered, send, values
+from tests.unit.spark.test_source_patterns import NAMES, SAME
 
 NewTopic = Callable[..., str]
 SPARKS_OWN_COLUMNS = [
@@ -105,6 +110,29 @@ def test_topics_are_chosen_by_names_by_a_pattern_or_by_partitions(
     found = {(row.topic, row.partition) for row in chosen.collect()}
     assert found == {(two, 1), (three, 0), (three, 4)}
     assert chosen.count() == 30
+
+
+PIECES = (
+    *("o", "a", "-", "1", "_", "E", ".", "|", "(", ")", "[", "]", "[^", "a-z", "&", "*", "+", "?", "^", "$", "}", ","),
+    *("(?:", "(?=", "(?!", "(?>", "(?<=", "(?<!", "(?i)", "(?i:", "{2}", "{1,2}", "++"),
+    *(r"\d", r"\w", r"\b", r"\B", r"\S", r"\.", r"\-", r"\1", r"\A"),
+)
+
+
+def test_a_pattern_that_is_taken_chooses_the_topics_that_java_would(spark: SparkSession) -> None:
+    patterns = [pattern for pattern, _ in SAME]
+    random = Random(7)
+    while len(patterns) < 300:
+        pattern = "".join(random.choice(PIECES) for _ in range(random.randint(1, 7)))
+        with suppress(PatternRefused):
+            compiled(pattern)
+            patterns.append(pattern)
+    jvm: Any = spark._jvm
+    for pattern in patterns:
+        java = jvm.java.util.regex.Pattern.compile(pattern)
+        python = compiled(pattern)
+        for name in NAMES:
+            assert java.matcher(name).matches() == bool(python.fullmatch(name)), (pattern, name)
 
 
 def test_empty_topics_are_empty_tables(spark: SparkSession, bootstrap: str, new_topic: NewTopic) -> None:

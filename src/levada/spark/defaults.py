@@ -6,3 +6,6 @@ BOOTSTRAP_SETTING = "spark.levada.bootstrap"
 DEFAULT_BOOTSTRAP = "localhost:9092"
 DEFAULT_MASTER = "local[2,4]"
 """Two tasks at a time, each tried up to four times; plain `local[2]` never tries again."""
+
+CONNECT = "sc://"
+"""The address of a Spark Connect server begins so."""

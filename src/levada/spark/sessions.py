@@ -2,12 +2,16 @@
 
 import os
 import re
+import socket
 import sys
 from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Final
+from urllib.parse import urlsplit
 
 from pyspark.sql import SparkSession
 
-from levada.spark.defaults import BOOTSTRAP_SETTING, DEFAULT_BOOTSTRAP, DEFAULT_MASTER
+from levada.spark.defaults import BOOTSTRAP_SETTING, CONNECT, DEFAULT_BOOTSTRAP, DEFAULT_MASTER
 from levada.spark.java import java_home
 from levada.spark.worker_python import worker_python
 from pyspark_levada import DefaultSource
@@ -32,6 +36,17 @@ SETTINGS = {
     "spark.log.level": "ERROR",
 }
 
+CONNECT_PORT: Final = 15002
+CONNECT_SECONDS: Final = 5.0
+CONNECT_PACKAGES: Final = ("grpc", "grpc_status", "zstandard")
+OF_A_SESSION: Final = ("spark.sql.", "spark.levada.")
+"""Settings that begin so can be a session's; the others are the server's."""
+PROXIES: Final = ("grpc_proxy", "https_proxy", "http_proxy")
+
+
+class NoConnectServer(RuntimeError):
+    """A Spark Connect server that cannot be asked; the text is one line."""
+
 
 def session(
     master: str = DEFAULT_MASTER,
@@ -42,12 +57,19 @@ def session(
 ) -> SparkSession:
     """Spark on this machine, or on a cluster with `master="spark://host:7077"`; the running session if there is one.
 
+    `master="sc://host:15002"` is a Spark Connect server: of our settings, it gets those of a session.
+
     `bootstrap` are the brokers that `read` and `write` use when they are not told others; `settings` are Spark's own
     and win over ours.
     """
-    prepare_environment(is_local=master.startswith("local"))
-    builder = SparkSession.builder.master(master).appName(app_name)
     ours = {**SETTINGS, SHUFFLE_PARTITIONS: str(shuffle_partitions(master)), BOOTSTRAP_SETTING: bootstrap}
+    if master.startswith(CONNECT):
+        check_server(master)
+        builder = SparkSession.builder.remote(master)
+        ours = {name: value for name, value in ours.items() if name.startswith(OF_A_SESSION)}
+    else:
+        prepare_environment(is_local=master.startswith("local"))
+        builder = SparkSession.builder.master(master).appName(app_name)
     for name, value in {**ours, **(settings or {})}.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
@@ -68,6 +90,33 @@ def shuffle_partitions(master: str) -> int:
     if cores is None:
         return CLUSTER_SHUFFLE_PARTITIONS
     return (os.cpu_count() or 1) if cores[1] == "*" else int(cores[1])
+
+
+def check_server(address: str) -> None:
+    """NoConnectServer where a Spark Connect server cannot be asked; PySpark's client would try for minutes."""
+    if missing := [name for name in CONNECT_PACKAGES if find_spec(name) is None]:
+        raise NoConnectServer(
+            f"{address} is a Spark Connect server, whose client needs {missing[0]}: pip install 'pyspark[connect]'"
+        )
+    try:
+        found = urlsplit(address)
+        host, port = found.hostname, found.port or CONNECT_PORT
+    except ValueError:
+        host, port = None, 0
+    if not host:
+        raise NoConnectServer(f"{address!r} is no address of a Spark Connect server: give one as sc://host:15002")
+    if any(name.lower() in PROXIES for name in os.environ):
+        # It may be in reach of the proxy alone.
+        return
+    try:
+        socket.create_connection((host, port), CONNECT_SECONDS).close()
+    except OSError as error:
+        raise NoConnectServer(f"there is no Spark Connect server at {host}:{port}: {error.strerror or error}") from None
+
+
+def is_connected(spark: SparkSession) -> bool:
+    """Whether it is a session of Spark Connect, in which nothing of Java's side can be asked."""
+    return type(spark).__module__.startswith("pyspark.sql.connect.")
 
 
 def bootstrap_of(spark: SparkSession, given: str | None = None) -> str:

@@ -54,7 +54,9 @@ def test_client_settings_go_to_the_client_without_their_prefix() -> None:
 
 def test_what_is_read_is_named_in_one_of_three_ways() -> None:
     assert batch_settings({**NO_SELECTION, "subscribe": " a,b ,"}).read.selection == Names(frozenset({"a", "b"}))
-    assert batch_settings({**NO_SELECTION, "subscribePattern": "a.*"}).read.selection == Pattern(re.compile("a.*"))
+    assert batch_settings({**NO_SELECTION, "subscribePattern": "a.*"}).read.selection == Pattern(
+        re.compile("a.*", re.ASCII)
+    )
     assigned = batch_settings({**NO_SELECTION, "assign": '{"orders": [0, 1]}'}).read.selection
     assert assigned == Partitions(frozenset({ORDERS_0, ORDERS_1}))
 

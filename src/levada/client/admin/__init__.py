@@ -2,6 +2,7 @@
 
 from levada.client.admin.acls import Acl, AclFilter
 from levada.client.admin.admin import Admin
+from levada.client.admin.append_times import AppendTime
 from levada.client.admin.cluster import (
     BrokerDescription,
     ClusterDescription,
@@ -57,6 +58,7 @@ __all__ = [
     "ActiveProducer",  # as a partition remembers it
     "Admin",  # the client
     "Append",  # to a key that holds a list
+    "AppendTime",  # of a batch, by its broker's clock
     "BrokerDescription",
     "ClusterDescription",
     "ConfigEntry",  # a key with its value and where that comes from

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from types import TracebackType
 
 from levada.client.admin.acls import AclsPart
+from levada.client.admin.append_times import AppendTimesPart
 from levada.client.admin.cluster import ClusterPart
 from levada.client.admin.configs import ConfigsPart
 from levada.client.admin.group_offsets import GroupOffsetsPart
@@ -28,6 +29,7 @@ logger = logging.getLogger("levada.client")
 class Admin(
     TopicsPart,
     PartitionsPart,
+    AppendTimesPart,
     ConfigsPart,
     GroupsPart,
     GroupOffsetsPart,

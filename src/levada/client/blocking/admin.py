@@ -26,6 +26,7 @@ class Admin(BlockingClient[AsyncAdmin]):
     describe_topics = blocking(AsyncAdmin.describe_topics)
     create_partitions = blocking(AsyncAdmin.create_partitions)
     list_offsets = blocking(AsyncAdmin.list_offsets)
+    next_append_times = blocking(AsyncAdmin.next_append_times)
     delete_records = blocking(AsyncAdmin.delete_records)
     elect_leaders = blocking(AsyncAdmin.elect_leaders)
     alter_partition_reassignments = blocking(AsyncAdmin.alter_partition_reassignments)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -9,10 +10,11 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import DateType, NumericType, StructType, TimestampNTZType, TimestampType
 
 from levada.spark.history import latest
+from levada.spark.rows.durations import Duration, milliseconds
 from levada.spark.rows.json_values import TO_JSON
-from levada.spark.rows.kept import REJECTED, SOURCE, Kind, Rows, frame_of, is_good, reject
+from levada.spark.rows.kept import REJECTED, SOURCE, Kind, Rows, default_timestamp, frame_of, is_good, reject
 from levada.spark.rows.packing import pack, unpack
-from levada.spark.rows.problems import quoted
+from levada.spark.rows.problems import RowsError, column_of, quoted
 from levada.spark.rows.reading import Format, Schema, read
 
 INSERT, UPDATE, DELETE = "INSERT", "UPDATE", "DELETE"
@@ -72,6 +74,9 @@ def apply_changes(
     key: str | Sequence[str],
     operation: str = DEFAULT_OPERATION,
     order: str | Sequence[str] | None = None,
+    forget_deleted_after: Duration | None = None,
+    forget_after: Duration | None = None,
+    timestamp: str | None = None,
 ) -> Kind:
     """The latest change of each key, for a table that is to be kept: rows to upsert, or to delete where `op` is DELETE.
 
@@ -82,14 +87,28 @@ def apply_changes(
     their offsets, for which all events of a key must be in one partition, or by the columns that `order` names, such as
     a version or a log sequence number; of equal ones the first that was written counts. An event that is not newer than
     what was applied changes nothing, so repetitions and stragglers neither bring back a deleted key nor an older row.
-    The state has about 60 bytes for each key, and keeps them for ever, also those of deleted ones.
+    The state has about 60 bytes for each key, and keeps them for ever, also those of deleted ones, unless it is told
+    how long: `forget_deleted_after="7 days"` is for keys whose last change is a DELETE, `forget_after` for all. It is
+    counted from the batch with the key's last change, by the newest `timestamp` of the rows, by default that of their
+    records; so nothing is forgotten while the query stands still. Keys are in groups, which are looked through when a
+    row of theirs comes.
+
+    **A key that was forgotten is as good as new: the next event of it passes, whatever its order.** Where offsets order
+    the events that does no harm, as a later event is the newer one. Where columns do, a straggler from before the last
+    change puts an old row into the table, or brings a deleted one back, and it stays until the key's next change. So
+    take longer than any event can be late, written twice, or left waiting in one partition while others are read.
 
     Events with an unknown operation, without a key or without an order are rejected (`Rows`) or an error (DataFrame).
     """
+    forgetting = _forgetting(forget_deleted_after, forget_after)
+    frame, time = frame_of(changed), None
+    if forgetting.is_on:
+        time = column_of(frame, default_timestamp(frame, timestamp, "apply_changes"), "the timestamp")
+    ordered = Order.of(frame, key, operation, order)
+    apply = partial(_apply, order=ordered, time=time, forgetting=forgetting)
     if isinstance(changed, Rows):
-        ordered = Order.of(changed.frame, key, operation, order)
-        return changed.rejecting(lambda frame, step: _apply(frame, ordered, step))
-    return _apply(changed, Order.of(changed, key, operation, order))
+        return changed.rejecting(lambda rejecting, step: apply(rejecting, step=step))
+    return apply(changed)
 
 
 def compacted(changed: Kind, *, operation: str = DEFAULT_OPERATION) -> Kind:
@@ -177,7 +196,25 @@ class Order:
         return sf.try_element_at(table, sf.upper(sf.trim(sf.col(quoted(self.operation)))))
 
 
-def _apply(frame: DataFrame, order: Order, step: int | None = None) -> DataFrame:
+def _forgetting(deleted_after: Duration | None, after: Duration | None) -> latest.Forgetting:
+    given = {"forget_deleted_after": deleted_after, "forget_after": after}
+    lengths_us = {
+        name: milliseconds(length, f"{name} of apply_changes") * 1_000
+        for name, length in given.items()
+        if length is not None
+    }
+    forgetting = latest.Forgetting(lengths_us.get("forget_deleted_after"), lengths_us.get("forget_after"))
+    if len(lengths_us) == 2 and lengths_us["forget_deleted_after"] >= lengths_us["forget_after"]:
+        raise RowsError(
+            "apply_changes: forget_after forgets deleted keys as well, so forget_deleted_after must be shorter: "
+            "make it so, or leave it out"
+        )
+    return forgetting
+
+
+def _apply(
+    frame: DataFrame, order: Order, time: Column | None, forgetting: latest.Forgetting, step: int | None = None
+) -> DataFrame:
     if step is not None:
         checked = reject(frame, order.objection.isNotNull(), order.objection, STAGE, step)
         checked = checked.withColumn(order.operation, sf.coalesce(order.meant, sf.col(quoted(order.operation))))
@@ -186,13 +223,15 @@ def _apply(frame: DataFrame, order: Order, step: int | None = None) -> DataFrame
         meant = sf.when(order.objection.isNull(), order.meant).otherwise(complaint)
         checked = frame.withColumn(order.operation, meant)
     if frame.isStreaming:
-        return _latest_of_stream(checked, order)
+        return _latest_of_stream(checked, order, time, forgetting)
     if REJECTED not in frame.columns:
         return _latest_of_batch(checked, order)
     return _latest_of_batch(checked.where(is_good()), order).union(checked.where(~is_good()))
 
 
-def _latest_of_stream(checked: DataFrame, order: Order) -> DataFrame:
+def _latest_of_stream(
+    checked: DataFrame, order: Order, time: Column | None, forgetting: latest.Forgetting
+) -> DataFrame:
     keys = [sf.col(quoted(name)) for name in order.keys]
     # Null adds nothing to a hash, so that (null, x) and (x, null) would look alike.
     hashed = [part for key in keys for part in (key.isNull(), key)]
@@ -204,12 +243,15 @@ def _latest_of_stream(checked: DataFrame, order: Order) -> DataFrame:
         latest.KEY_TEXT: sf.to_json(sf.struct(*keys)),
         latest.PLACE: order.partition,
         latest.IS_REJECTED: ~is_good() if REJECTED in checked.columns else sf.lit(False),
+        latest.IS_DELETED: sf.coalesce(sf.col(quoted(order.operation)) == DELETE, sf.lit(False)),
         **{f"{latest.ORDER}{number}": _never_null(checked, value) for number, value in enumerate(order.values)},
     }
+    if time is not None:
+        control[latest.TIME] = sf.coalesce(sf.unix_micros(time.cast("timestamp")), sf.lit(latest.NO_TIME))
     packed = pack(checked, control)
     kept = [field for field in packed.schema.fields if field.name not in control]
     passed = packed.groupBy(latest.BUCKET).applyInPandasWithState(
-        latest.LatestChange(len(order.values), tuple(field.name for field in kept)),
+        latest.LatestChange(len(order.values), tuple(field.name for field in kept), forgetting),
         StructType(kept),
         latest.STATE,
         "append",

@@ -9,7 +9,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from levada import Admin, Consumer
+from levada.client.types import TopicPartition
 from levada.spark.history.affected import INSIDE, affected, straddling
+from levada.spark.history.appended import Appended
 from levada.spark.history.hops import RETRACTS_HEADER, RUN_HEADER
 from levada.spark.history.ranges import Moment, OffsetRanges, TopicRange
 from levada.spark.history.resolving import resolve
@@ -44,6 +46,8 @@ class Replayed:
     input_rows: int
     retracted: int
     written: int
+    searched: int = 0
+    """Offsets of the output that were read to find what to retract."""
     is_dry: bool = False
     """Nothing was written: it was only asked what would be."""
     was_done: bool = False
@@ -91,11 +95,11 @@ def replay(
     returns what `write` would take, with this `key` and the further arguments in `writing`: all as in the live query.
 
     Which records of the output came from the range is known by their stamps, so `trace` must have been there when they
-    were written; with `hop`, only those of that hop count. Each gets a retraction: its key, no value, and the header
-    `levada-retracts` with topic-partition-offset, in the same partition and before what replaces it. All of it
-    becomes visible at once, has the header `levada-run`, and is written once for each `run`, however often it is asked
-    for. `effective` reads the result. The running query, its group and its checkpoint are not touched; what it has not
-    reached yet should not be replayed, as it will write that itself.
+    were written; with `hop`, only those of that hop count. The output is read from where the clocks of brokers prove
+    that it may begin, else all of it. Each gets a retraction: its key, no value, and the header `levada-retracts` with
+    topic-partition-offset, in the same partition and before what replaces it. All of it becomes visible at once, has
+    the header `levada-run`, and is written once for each `run`. `effective` reads the result. The running query, its
+    group and its checkpoint are not touched; what it has not reached yet it will write itself: do not replay that.
 
     A record that was made from inside and from outside of the range, such as an aggregate, cannot be computed from it:
     that is refused, with the range that would do. `straddled="keep"` leaves such records, `"retract"` takes them back.
@@ -103,10 +107,10 @@ def replay(
     session = running_session(spark)
     servers = bootstrap_of(session, bootstrap)
     name = run or uuid.uuid4().hex[:12]
-    wanted, there = _ranges(servers, topic, start, end, output)
+    wanted, searched = _ranges(servers, topic, start, end, output)
     if was_written(servers, name, output):
         return Replayed(name, wanted, output, 0, 0, 0, is_dry=dry_run, was_done=True)
-    wrong = affected(effective(_range_frame(session, servers, there)), wanted, hop).persist()
+    wrong = affected(effective(_range_frame(session, servers, searched)), wanted, hop).persist()
     retractions = _retractions(_wanted(wrong, straddled, wanted, output), name)
     records = _range_frame(session, servers, wanted)
     built = _built(records, build, schema, format, tombstones)
@@ -115,7 +119,7 @@ def replay(
         retracted, written = _counted(planned)
         if not dry_run:
             _write(planned, servers, name, output)
-        return Replayed(name, wanted, output, records.count(), retracted, written, is_dry=dry_run)
+        return Replayed(name, wanted, output, records.count(), retracted, written, searched.size, is_dry=dry_run)
     finally:
         planned.unpersist()
         wrong.unpersist()
@@ -124,9 +128,11 @@ def replay(
 def _ranges(
     servers: str, topic: str, start: OffsetRanges | Moment | None, end: Moment | None, output: str
 ) -> tuple[TopicRange, TopicRange]:
-    """What is read again, and all that there is in the output."""
-    with Consumer(servers, isolation_level="read_committed") as consumer:
-        return resolve(consumer, topic, start, end), resolve(consumer, output, None, None)
+    """What is read again, and the part of the output that can have been made from it."""
+    with Consumer(servers, isolation_level="read_committed") as consumer, Admin(servers) as admin:
+        wanted, there = resolve(consumer, topic, start, end), resolve(consumer, output, None, None)
+        beginnings = consumer.beginning_offsets([TopicPartition(topic, number) for number in wanted.partitions])
+        return wanted, Appended.of(admin).narrowed(wanted, beginnings, there)
 
 
 def _wanted(wrong: DataFrame, straddled: Straddled, wanted: TopicRange, output: str) -> DataFrame:

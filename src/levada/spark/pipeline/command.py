@@ -32,6 +32,7 @@ from levada.spark.pipeline.running import (
     supervise,
     wait_for_start,
 )
+from levada.spark.pipeline.shielding import shielded
 from levada.spark.pipeline.sinks import Control
 from levada.spark.pipeline.status import DONE, FAILED, STOPPED, StatusFile
 from levada.spark.pipeline.topics import Findings
@@ -157,7 +158,8 @@ def _session(options: PipelineOptions, definition: Definition) -> SparkSession:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     settings = {**definition.settings, **options.settings}
     bootstrap = bootstrap_of(options, definition)
-    with _errors_to(_log_file(options, definition)):
+    is_here = options.master.startswith("local")
+    with _errors_to(_log_file(options, definition)), shielded(has_workers=is_here):
         name = pipeline_name(options, definition)
         return session(options.master, bootstrap=bootstrap, app_name=name, settings=settings)
 

@@ -27,6 +27,8 @@ class QueryGroups:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        # The last offsets are told by then.
+        self._committer.close()
         self._admin.close()
 
     def commit(self, progress: Sequence[QueryProgress]) -> None:

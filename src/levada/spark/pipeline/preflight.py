@@ -6,9 +6,10 @@ from typing import Final
 
 from levada.client.probing import faults_of
 from levada.model.near_names import did_you_mean
+from levada.spark.defaults import CONNECT
 from levada.spark.pipeline.definition import Definition, PipelinePart, definition_of
 from levada.spark.pipeline.options import PipelineOptions, bootstrap_of, is_local, pipeline_name
-from levada.spark.pipeline.problems import Problem, one_line, refused
+from levada.spark.pipeline.problems import PipelineError, Problem, one_line, refused
 from levada.spark.pipeline.status import refuse_second
 from levada.spark.pipeline.topics import Findings, check_topics
 
@@ -27,6 +28,7 @@ USES_TOPICS: Final = re.compile(r"\.read\(|\btopic\b|dead_letters")
 
 def check_file(options: PipelineOptions) -> int:
     """Print each problem on a line; 0 if there is none."""
+    _refuse_connect(options)
     definition, problems = definition_of(options.file)
     problems = problems or preflight(definition, bootstrap_of(options, definition), options.file)
     if problems:
@@ -39,6 +41,7 @@ def check_file(options: PipelineOptions) -> int:
 
 def run_file(options: PipelineOptions) -> int:
     """Check, then run until the end, a signal or a failure."""
+    _refuse_connect(options)
     definition, problems = definition_of(options.file)
     if not problems and not (options.checkpoint or definition.checkpoint):
         problems = [Problem("checkpoint", "is missing: give --checkpoint DIR, where the progress is kept")]
@@ -71,6 +74,14 @@ def preflight(definition: Definition, bootstrap: str, file: Path) -> list[Proble
     findings = Findings()
     check_topics(bootstrap, read, written, findings)
     return [*problems, *findings.problems]
+
+
+def _refuse_connect(options: PipelineOptions) -> None:
+    if options.master.startswith(CONNECT):
+        raise PipelineError(
+            "a pipeline asks more of Spark than Spark Connect gives: name a master such as spark://host:7077, or none; "
+            "levada.spark.session takes sc://"
+        )
 
 
 def _schema_problems(part: PipelinePart) -> list[Problem]:

@@ -160,6 +160,8 @@ def stop_after_batch(running: Running, signals: StopSignals) -> None:
         for name, query in list(waiting.items()):
             if not query.isActive or not _is_in_a_batch(query) or _last_batch(query) > begun[name]:
                 query.stop()
+                if query.exception() is not None:
+                    raise QueryFailed(name, failure_of(query))
                 del waiting[name]
         time.sleep(LOOK_S / 2)
 

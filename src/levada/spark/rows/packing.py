@@ -120,7 +120,7 @@ def _unpacked(leaf: _Leaf) -> Column:
 
 def _without_maps(column: Column, kind: DataType) -> Column:
     """Maps as arrays of their entries: in JSON their keys would have to be text."""
-    if not _has_map(kind):
+    if not has_map(kind):
         return column
     if isinstance(kind, MapType):
         return _each_part(sf.map_entries(column), _entries(kind), _without_maps)
@@ -129,7 +129,7 @@ def _without_maps(column: Column, kind: DataType) -> Column:
 
 def _with_maps(column: Column, kind: DataType) -> Column:
     """The other way round."""
-    if not _has_map(kind):
+    if not has_map(kind):
         return column
     if isinstance(kind, MapType):
         return sf.map_from_entries(_each_part(column, _entries(kind), _with_maps))
@@ -161,9 +161,10 @@ def _entries(kind: MapType) -> ArrayType:
     return ArrayType(StructType([StructField("key", kind.keyType), StructField("value", kind.valueType)]), False)
 
 
-def _has_map(kind: DataType) -> bool:
+def has_map(kind: DataType) -> bool:
+    """Whether it is one, or one is in it."""
     if isinstance(kind, ArrayType):
-        return _has_map(kind.elementType)
+        return has_map(kind.elementType)
     if isinstance(kind, StructType):
-        return any(_has_map(field.dataType) for field in kind.fields)
+        return any(has_map(field.dataType) for field in kind.fields)
     return isinstance(kind, MapType)

@@ -6,7 +6,7 @@ from itertools import count
 from threading import Lock
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import Column, DataFrame, Observation, Row
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.listener import (
     QueryProgressEvent,
@@ -139,8 +139,16 @@ def _counts(rows: Any, broken: Mapping[str, Column]) -> list[Column]:
 
 def _in_progress(observed: Mapping[str, Any]) -> dict[str, int]:
     """Of a rule that several steps have, all violations; the rows are those of the step that had most."""
-    steps = [row.asDict() for name, row in observed.items() if name.startswith(PREFIX)]
+    steps = [_fields(row) for name, row in observed.items() if name.startswith(PREFIX)]
     counts: Counter[str] = Counter()
     for step in steps:
         counts.update(step)
     return {**counts, CHECKED: max(step[CHECKED] for step in steps)} if steps else {}
+
+
+def _fields(row: Row) -> dict[str, int]:
+    """Spark Connect gives a row of its schema and its values, where one of the fields is meant."""
+    fields = row.asDict()
+    if fields.keys() == {"values", "schema"}:
+        return dict(zip((field["name"] for field in fields["schema"]["fields"]), fields["values"]))
+    return fields

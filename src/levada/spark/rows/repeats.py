@@ -12,8 +12,8 @@ from pyspark.sql.types import BooleanType, StructField, StructType
 
 from levada.spark.rows.durations import Duration, milliseconds
 from levada.spark.rows.kept import Kind, Rows, default_timestamp, frame_of, untouched
-from levada.spark.rows.packing import pack, unpack
-from levada.spark.rows.problems import column_of, columns_of
+from levada.spark.rows.packing import has_map, pack, unpack
+from levada.spark.rows.problems import RowsError, column_of, columns_of
 from levada.spark.rows.remembering import (
     BUCKET,
     EXEMPT,
@@ -61,6 +61,12 @@ def mark_repeats(
     frame: DataFrame, keys: list[Column], within_ms: int, *, timestamp: str, exempt: Column, mark: str
 ) -> DataFrame:
     """The same rows with the column `mark`: whether there was one with the same keys up to `within_ms` before."""
+    for field in frame.select(*keys).schema:
+        if has_map(field.dataType):
+            raise RowsError(
+                f"the key {field.name!r} of deduplicate or unique has a map, and maps cannot be compared: "
+                f"name an entry of it, as {field.name}.x does for x"
+            )
     time = sf.unix_micros(column_of(frame, timestamp, "the timestamp").cast("timestamp"))
     is_exempt = sf.coalesce(exempt, sf.lit(False)) | time.isNull()
     if frame.isStreaming:

@@ -13,7 +13,7 @@ from levada.spark.checkpoints import quick_files
 from levada.spark.rows.durations import milliseconds
 from levada.spark.rows.problems import RowsError, one_of
 from levada.spark.rows.reading import as_option
-from levada.spark.sessions import bootstrap_of
+from levada.spark.sessions import bootstrap_of, is_connected
 
 APPEND = "append"
 OUTPUT_MODES = (APPEND, "update", "complete")
@@ -56,12 +56,22 @@ def start(records: DataFrame, query: Query) -> StreamingQuery | None:
     if query.output_mode == APPEND:
         writer = records.writeStream.format("levada").options(**settings)
     else:
+        _refuse_connected(records, query)
         writer = records.writeStream.foreachBatch(_one_by_one(settings, query.delivery))
     writer = writer.outputMode(query.output_mode).option("checkpointLocation", query.checkpoint)
     if query.name is not None:
         writer = writer.queryName(query.name)
     with quick_files(records.sparkSession, query.checkpoint):
         return _triggered(writer, query.trigger).start()
+
+
+def _refuse_connected(records: DataFrame, query: Query) -> None:
+    """Spark Connect does not tell a function the query that its batch is of, by which the batch would be known."""
+    if is_connected(records.sparkSession) and query.delivery in (None, EXACTLY_ONCE):
+        raise RowsError(
+            f"write: output_mode={query.output_mode!r} cannot be exactly once over Spark Connect: "
+            "pass delivery='at-least-once', or run it without Connect"
+        )
 
 
 def _settings(records: DataFrame, query: Query) -> dict[str, str]:

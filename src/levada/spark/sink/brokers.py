@@ -16,6 +16,9 @@ from levada.spark.sink.options import SinkOptions
 
 logger = logging.getLogger("levada.spark")
 
+MOST_TASKS = 999
+"""A group commit has at most 1,000 members, and the driver's marker is one."""
+
 LOOK_AGAIN_SECONDS = 0.1
 TOPIC_SECONDS = 30.0
 
@@ -60,10 +63,22 @@ def end_open(admin: Admin, name: WriteName) -> None:
 
     What was decided is not touched: only open transactions are listed, and one that is committed meanwhile stays so.
     """
-    ongoing = admin.list_transactions(states=[TransactionState.ONGOING])
-    ids = [each.transactional_id for each in ongoing if each.transactional_id.startswith(name.prefix)]
+    ids = _open_ids(admin, name)
     if ids:
         admin.fence_producers(ids).raise_any()
+
+
+def has_room(options: SinkOptions, name: WriteName) -> bool:
+    """Whether one more task of a write can be committed with those that have written: attempts count as their task."""
+    with kept_admin(options) as admin:
+        return len({name.partition_of(each) for each in _open_ids(admin, name)} - {None}) < MOST_TASKS
+
+
+def too_many_tasks(count: int | str) -> str:
+    return (
+        f"{count} tasks have written rows, and {MOST_TASKS} can be committed as one: "
+        f"write fewer partitions, as coalesce({MOST_TASKS}) does"
+    )
 
 
 def abort_reported(admin: Admin, tickets: Iterable[TransactionTicket]) -> bool:
@@ -72,6 +87,11 @@ def abort_reported(admin: Admin, tickets: Iterable[TransactionTicket]) -> bool:
     for error in outcomes.errors.values():
         logger.info("not aborted: %s", error)
     return not outcomes.errors
+
+
+def _open_ids(admin: Admin, name: WriteName) -> list[str]:
+    ongoing = admin.list_transactions(states=[TransactionState.ONGOING])
+    return [each.transactional_id for each in ongoing if each.transactional_id.startswith(name.prefix)]
 
 
 def _coordinator_count(admin: Admin) -> int:

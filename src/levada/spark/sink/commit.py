@@ -9,7 +9,7 @@ from levada.client.blocking import Admin, Producer
 from levada.client.errors import KafkaError
 from levada.client.producer import TransactionTicket
 from levada.client.types import GroupMetadata, OffsetAndMetadata
-from levada.spark.sink.brokers import abort_reported, end_open, read_marker
+from levada.spark.sink.brokers import MOST_TASKS, abort_reported, end_open, read_marker, too_many_tasks
 from levada.spark.sink.kept import DriverProducer, driver_key, drivers, kept_admin
 from levada.spark.sink.names import MARKER_PARTITION, BatchMarker, WriteName
 from levada.spark.sink.options import SinkOptions
@@ -17,9 +17,6 @@ from levada.spark.sink.report import TaskReport
 from levada.spark.sink.task import patience_seconds
 
 logger = logging.getLogger("levada.spark")
-
-MOST_TASKS = 999
-"""A group commit has at most 1,000 members, and the driver's marker is one."""
 
 DRIVER_TIMEOUT_MS = 30_000
 """Of the transaction with the marker, which is open for one request only."""
@@ -56,10 +53,7 @@ class BatchCommit:
         if not self._tickets and not self._has_skipped:
             return
         if len(self._tickets) > MOST_TASKS:
-            raise BatchCommitFailed(
-                f"{len(self._tickets)} tasks have written rows, and {MOST_TASKS} can be committed as one: "
-                f"write fewer partitions, as coalesce({MOST_TASKS}) does"
-            )
+            raise BatchCommitFailed(too_many_tasks(len(self._tickets)))
         give_up_at = time.monotonic() + self._patience
         while True:
             began_at = time.monotonic()

@@ -17,7 +17,7 @@ class WriteName:
     """Of a query, of an application with numbered writes, or of a single write.
 
     >>> WriteName.of_query("6b7f").driver_id, WriteName.of_query("6b7f").task_id(3, 0, partition_count=50)
-    ('levada-spark-6b7f/driver', 'levada-spark-6b7f/3-0~35')
+    ('levada-spark-6b7f/driver', 'levada-spark-6b7f/3-0~4')
     """
 
     text: str
@@ -53,6 +53,16 @@ class WriteName:
         from levada.client.producer import salted_id
 
         return salted_id(f"{self.prefix}{partition}-{attempt}", self.driver_id, partition_count)
+
+    def partition_of(self, task_id: str) -> int | None:
+        """Of the task that has an id of this write; None for the driver.
+
+        >>> name = WriteName.of_query("6b7f")
+        >>> name.partition_of(name.task_id(3, 0, partition_count=50)), name.partition_of(name.driver_id)
+        (3, None)
+        """
+        partition, has_attempt, _ = task_id.removeprefix(self.prefix).partition("-")
+        return int(partition) if has_attempt else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from levada.client.errors import KafkaError, TimedOut
 from levada.client.options import producer_options
 from levada.client.producer import ManyHandle, TransactionTicket
 from levada.spark.options import OptionError
-from levada.spark.sink.brokers import abilities, read_marker
+from levada.spark.sink.brokers import MOST_TASKS, abilities, has_room, read_marker, too_many_tasks
 from levada.spark.sink.columns import RowRefused, rows_by_topic
 from levada.spark.sink.kept import kept_admin, kept_producer, new_producer
 from levada.spark.sink.names import WriteName
@@ -91,6 +91,9 @@ def _is_visible(options: SinkOptions, task: WriteAttempt) -> bool:
 def _exactly_once(
     options: SinkOptions, task: WriteAttempt, first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]
 ) -> TaskReport:
+    # Tasks without rows count nothing, so that a number of partitions alone says little; below it, all have room.
+    if task.partition >= MOST_TASKS and not has_room(options, task.name):
+        raise WriteFailed(too_many_tasks(f"{MOST_TASKS} other"))
     count = abilities(options).coordinator_count
     transactional_id = task.name.task_id(task.partition, task.attempt, partition_count=count)
     with _begun(kept_producer(options, transactional_id), options) as producer:

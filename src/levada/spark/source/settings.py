@@ -23,6 +23,7 @@ from levada.spark.source.bounds import (
     parse_place_or_offsets,
     parse_times,
 )
+from levada.spark.source.patterns import PatternRefused, compiled
 
 logger = logging.getLogger("levada.spark")
 
@@ -216,9 +217,9 @@ def _pattern(text: str) -> Selection:
     if not text.strip():
         raise OptionError("option 'subscribePattern' is empty: give a regular expression, such as orders-.*")
     try:
-        return Pattern(re.compile(text.strip()))
-    except re.error as error:
-        raise OptionError(f"option 'subscribePattern' is no regular expression: {text!r}: {error}") from None
+        return Pattern(compiled(text.strip()))
+    except PatternRefused as error:
+        raise OptionError(str(error)) from None
 
 
 def _partitions(text: str) -> Selection:
