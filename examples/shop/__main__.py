@@ -33,10 +33,7 @@ TRIGGER = "2s"
 WARM_UP_SECONDS = 60.0
 ALLOWED_SECONDS = 5.0
 """So far behind its input a query may be when it has warmed up."""
-MASTER = "local[4,4]"
-"""Tasks wait for brokers and Pythons half of their time, also where there are two cores."""
 FOR_SMALL_BATCHES = {
-    "spark.sql.shuffle.partitions": "2",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
@@ -178,7 +175,7 @@ def pipeline(directory: Path, checkpoint: Path, bootstrap: str, database: Path) 
     """`levada pipeline run`; at the end of the block it is asked to stop, and must do so in order."""
     file = Path(__file__).with_name("pipeline.py")
     command = [sys.executable, "-m", "levada", "pipeline", "run", str(file), "--bootstrap-server", bootstrap]
-    command += ["--checkpoint", str(checkpoint), "--trigger", TRIGGER, "--master", MASTER]
+    command += ["--checkpoint", str(checkpoint), "--trigger", TRIGGER]
     command += [word for name, value in FOR_SMALL_BATCHES.items() for word in ("--set", f"{name}={value}")]
     log = directory / "pipeline.log"
     environment = {"DATABASE": f"sqlite:///{database}", "PYTHONPATH": str(ROOT)}

@@ -16,6 +16,8 @@ from levada.spark import session
 spark = session(bootstrap=sys.argv[1])
 topic = spark.read.format("levada").option("kafka.bootstrap.servers", sys.argv[1]).option("subscribe", sys.argv[2])
 print("read", topic.load().count())
+for _ in range(5):
+    print("first", bytes(topic.load().limit(1).collect()[0].value)[:1])
 spark.stop()
 """
 
@@ -32,10 +34,12 @@ def test_a_broken_module_named_as_sparks_beside_the_job_does_no_harm(
 ) -> None:
     """Spark imports it when it looks for sources, and takes its failure for there being none."""
     topic = new_topic()
-    send(bootstrap, topic, [b"1", b"2"])
+    send(bootstrap, topic, [b"1" * 500_000] * 40)
     (tmp_path / "pyspark_job.py").write_text("raise RuntimeError('a script, and nothing to be imported')\n")
     (tmp_path / "job.py").write_text(JOB)
     command = [sys.executable, "job.py", bootstrap, topic]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
-    assert "read 2" in done.stdout
+    assert "read 40" in done.stdout
+    assert done.stdout.count("first") == 5
+    assert "Traceback" not in done.stderr, "Spark hangs up on a worker when it has the row that it wanted"

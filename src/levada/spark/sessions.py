@@ -13,9 +13,10 @@ from pyspark.sql import SparkSession
 
 from levada.spark.defaults import BOOTSTRAP_SETTING, CONNECT, DEFAULT_BOOTSTRAP, DEFAULT_MASTER
 from levada.spark.java import java_home
-from levada.spark.worker_python import worker_python
+from levada.spark.worker_python import is_launcher, worker_python
 from pyspark_levada import DefaultSource
 
+UNIX_SOCKETS: Final = "spark.python.unix.domain.socket.enabled"
 LOCAL_CORES = re.compile(r"local\[(\d+|\*)")
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 CLUSTER_SHUFFLE_PARTITIONS = 4
@@ -24,7 +25,7 @@ CLUSTER_SHUFFLE_PARTITIONS = 4
 SETTINGS = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # Over TCP each task waits 40 ms: Spark sends its input in two pieces, and the second waits for an acknowledgement.
-    "spark.python.unix.domain.socket.enabled": "true",
+    UNIX_SOCKETS: "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -70,6 +71,9 @@ def session(
     else:
         prepare_environment(is_local=master.startswith("local"))
         builder = SparkSession.builder.master(master).appName(app_name)
+        if master.startswith("local") and not is_launcher(os.environ["PYSPARK_PYTHON"]):
+            # Over them each worker that Spark hangs up on says so, on the user's terminal.
+            del ours[UNIX_SOCKETS]
     for name, value in {**ours, **(settings or {})}.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()

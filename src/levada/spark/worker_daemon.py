@@ -1,16 +1,37 @@
-"""PySpark's daemon for a pipeline that runs here: what stops the pipeline must not stop its Python workers first.
+"""PySpark's daemon as our launcher starts it: its workers are silent where nothing is wrong, and end when they should.
 
-`python -m levada.spark.worker_daemon MODULE` is `python -m pyspark.daemon MODULE`, deaf to SIGTERM and SIGINT. Daemon
-and workers end when Java closes their input, as it does at its own end, however that comes.
+`python -m levada.spark.worker_daemon MODULE` is `python -m pyspark.daemon MODULE` but for two things.
+
+- Spark hangs up on a worker of which it needs no more rows, as `show` does, or when a query is stopped. That is no
+  error, and over a Unix socket the worker sees it where over TCP it would not.
+- What stops a pipeline must not stop its Python workers first: where the pipeline asks for it, daemon and workers are
+  deaf to SIGTERM and SIGINT. They end when Java closes their input, as it does at its own end, however that comes.
 """
 
+import os
 import signal
+import sys
+import traceback
 from collections.abc import Callable
 from types import FrameType
 from typing import Any, Final
 
+DEAF: Final = "LEVADA_SPARK_DEAF"
+"""Set to 1 in the environment of a pipeline."""
 IGNORED: Final = (signal.SIGTERM, signal.SIGINT)
+HUNG_UP: Final = (BrokenPipeError, ConnectionResetError)
 Handler = Callable[[int, FrameType | None], Any] | int | None
+
+
+class QuietTraceback:
+    """The module `traceback` for PySpark's daemon."""
+
+    format_exc = staticmethod(traceback.format_exc)
+
+    @staticmethod
+    def print_exc() -> None:
+        if not isinstance(sys.exc_info()[1], HUNG_UP):
+            traceback.print_exc()
 
 
 def deafened(set_handler: Callable[[int, Handler], Any]) -> Callable[[int, Handler], Any]:
@@ -19,13 +40,15 @@ def deafened(set_handler: Callable[[int, Handler], Any]) -> Callable[[int, Handl
 
 
 def main() -> None:
-    from pyspark.daemon import manager
+    from pyspark import daemon
 
-    for number in IGNORED:
-        signal.signal(number, signal.SIG_IGN)
-    # The daemon sets handlers of its own, and in each worker that it forks the default ones again.
-    signal.signal = deafened(signal.signal)  # type: ignore[assignment]
-    manager()
+    vars(daemon)["traceback"] = QuietTraceback
+    if os.environ.get(DEAF) == "1":
+        for number in IGNORED:
+            signal.signal(number, signal.SIG_IGN)
+        # The daemon sets handlers of its own, and in each worker that it forks the default ones again.
+        signal.signal = deafened(signal.signal)  # type: ignore[assignment]
+    daemon.manager()
 
 
 if __name__ == "__main__":

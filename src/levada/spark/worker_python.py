@@ -1,4 +1,4 @@
-"""The Python that Spark starts for tasks and queries on this machine."""
+"""The Python that Spark starts for tasks and queries on this machine: a launcher of ours, where one can be had."""
 
 import os
 import shlex
@@ -7,14 +7,23 @@ import sys
 import tempfile
 from hashlib import sha256
 from pathlib import Path
+from typing import Final
 
 import pyspark
 
 from levada.spark.java import writable_place
 
-LAUNCHER = """#!/bin/sh
-# Spark puts its own sources first on the path, as a zip, which each Python would compile anew: most of a second for
-# every query that starts. The same package is installed beside this Python, compiled.
+PREFIX: Final = "spark-python-"
+START: Final = """#!/bin/sh
+# Workers come from a daemon of ours, which is Spark's own and knows when to be silent.
+if [ "$1" = -m ] && [ "$2" = pyspark.daemon ]; then
+  shift 2
+  set -- -m levada.spark.worker_daemon "$@"
+fi
+"""
+WITHOUT_ZIP: Final = """
+# Spark puts its own sources first on the path, as a zip, which each Python would compile anew: most of a second
+# for every query that starts. The same package is installed beside this Python, compiled.
 set -f
 IFS=:
 kept=
@@ -26,21 +35,27 @@ for place in $PYTHONPATH; do
 done
 unset IFS
 export PYTHONPATH="$kept"
-exec {python} "$@"
 """
 
 
-def worker_python() -> str:
-    """A launcher of this Python that spares it the compiling; this Python itself where that cannot be."""
+def worker_python(given: str | None = None) -> str:
+    """A launcher of a Python, of this one unless told otherwise; the Python itself where there can be none."""
+    python = given or sys.executable
+    if is_launcher(python):
+        return python
     package = Path(pyspark.__file__).parent
-    if not _is_installed(package):
-        # Such as Spark's own distribution: its sources are not those that workers would find.
-        return sys.executable
-    text = LAUNCHER.format(sources=shlex.quote(str(package / "python")), python=shlex.quote(sys.executable))
+    text = START
+    # Spark's own distribution has sources that are not those which the workers of this Python would find.
+    if python == sys.executable and _is_installed(package):
+        text += WITHOUT_ZIP.format(sources=shlex.quote(str(package / "python")))
     try:
-        return str(_written(text))
+        return str(_written(f'{text}exec {shlex.quote(python)} "$@"\n'))
     except OSError:
-        return sys.executable
+        return python
+
+
+def is_launcher(python: str) -> bool:
+    return Path(python).name.startswith(PREFIX)
 
 
 def _is_installed(package: Path) -> bool:
@@ -49,7 +64,7 @@ def _is_installed(package: Path) -> bool:
 
 def _written(text: str) -> Path:
     """Beside it and moved: two processes may do this at the same time."""
-    path = writable_place() / f"python-{sha256(text.encode()).hexdigest()[:12]}"
+    path = writable_place() / f"{PREFIX}{sha256(text.encode()).hexdigest()[:12]}"
     if os.access(path, os.X_OK):
         return path
     descriptor, written = tempfile.mkstemp(prefix=path.name, dir=path.parent)

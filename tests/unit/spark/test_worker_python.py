@@ -9,9 +9,12 @@ import pyspark
 import pytest
 
 from levada.spark import worker_python as launching
-from levada.spark.worker_python import worker_python
+from levada.spark.worker_python import is_launcher, worker_python
 
-SHOW = "import sys, pyspark; print(sys.prefix, pyspark.__file__, *sys.argv[1:], *sys.path, sep='\\n')"
+SHOW = (
+    "import sys; from importlib.util import find_spec; "
+    "print(sys.prefix, find_spec('pyspark').origin, *sys.argv[1:], *sys.path, sep='\\n')"
+)
 
 
 def said_by(python: str, *arguments: str, path: str) -> list[str]:
@@ -44,9 +47,39 @@ def test_an_empty_path_stays_empty() -> None:
     assert said_by(worker_python(), path="")[1] == pyspark.__file__
 
 
-def test_a_spark_of_its_own_is_left_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_spark_of_its_own_and_another_python_keep_their_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = f"{Path(pyspark.__file__).parent}/python/lib/pyspark.zip"
+    link = tmp_path / "python"
+    link.symlink_to(sys.executable)
+    assert said_by(worker_python(str(link)), path=path)[1].startswith(path)
     monkeypatch.setattr(pyspark, "__file__", str(tmp_path / "spark" / "python" / "pyspark" / "__init__.py"))
-    assert worker_python() == sys.executable
+    assert said_by(worker_python(), path=path)[1].startswith(path)
+
+
+def test_a_launcher_needs_none() -> None:
+    assert worker_python(worker_python()) == worker_python()
+    assert is_launcher(worker_python())
+    assert not is_launcher(sys.executable)
+
+
+def test_sparks_daemon_is_ours() -> None:
+    """It is asked for a port, and ends when its input does."""
+    done = subprocess.run(
+        [worker_python(), "-X", "importtime", "-c", "pass"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == ""
+    launched = subprocess.run(
+        ["sh", "-x", worker_python(), "-m", "pyspark.daemon", "pyspark.worker"],
+        input="",
+        capture_output=True,
+        check=False,
+        text=True,
+        errors="replace",
+        timeout=30,
+    )
+    assert "-m levada.spark.worker_daemon pyspark.worker" in launched.stderr
+    assert launched.stdout != "", "the port that it listens at"
+    assert "Traceback" not in launched.stderr
 
 
 def test_where_nothing_can_be_written_workers_run_this_python(monkeypatch: pytest.MonkeyPatch) -> None:
