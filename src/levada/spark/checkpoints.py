@@ -3,11 +3,14 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
 
 from pyspark.sql import SparkSession
 
 FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 BY_FILE_SYSTEM = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+CHECKSUMS = ".*.crc"
 DEFAULT_FILE_SYSTEM = "fs.defaultFS"
 
 _starting = threading.Lock()
@@ -26,12 +29,22 @@ def quick_files(spark: SparkSession, checkpoint: str) -> Iterator[None]:
         if spark.conf.get(FILE_MANAGER, None) is not None or not is_on_this_machine(spark, checkpoint):
             yield
             return
+        _remove_checksums(Path(urlsplit(checkpoint).path if _scheme(checkpoint) else checkpoint))
         # A query copies the session's settings when it starts.
         spark.conf.set(FILE_MANAGER, BY_FILE_SYSTEM)
         try:
             yield
         finally:
             spark.conf.unset(FILE_MANAGER)
+
+
+def _remove_checksums(directory: Path) -> None:
+    """FileSystem renames a file first and then its checksum: killed between the two, what is there would not agree.
+
+    A file without one is read as it is; those that FileContext writes have none.
+    """
+    for path in directory.rglob(CHECKSUMS):
+        path.unlink(missing_ok=True)
 
 
 def is_on_this_machine(spark: SparkSession, path: str) -> bool:
