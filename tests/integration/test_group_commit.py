@@ -234,8 +234,11 @@ def test_who_lost_the_reply_gets_the_same_again_even_from_the_next_broker(own_br
 
 def test_readers_go_on_after_the_timeout_when_nobody_commits_the_group(broker: BrokerProcess) -> None:
     create_topic(broker, "orphaned", 2)
+    began = time.monotonic()
     members = talk(broker, lambda channel: begin(channel, "orphaned", timeout_ms=SHORT_TIMEOUT_MS))
-    assert end_of(broker, "orphaned", 0, COMMITTED) == 0
+    seen = end_of(broker, "orphaned", 0, COMMITTED)
+    # A busy machine may be slower than the timeout.
+    assert seen == 0 or time.monotonic() - began > SHORT_TIMEOUT_MS / 1_000
     wait_until(lambda: end_of(broker, "orphaned", 0, COMMITTED) == end_of(broker, "orphaned", 0, UNCOMMITTED) == 6)
     assert read_committed(broker, "orphaned") == []
     late = talk(broker, lambda channel: commit(channel, members))

@@ -40,9 +40,11 @@ class AppendTimesPart(AdminPart):
     ) -> Outcomes[TopicPartition, AppendTime]:
         """For each partition the next append time from an offset on, in what one fetch gives of it.
 
+        Here producers gave the times, and without transactions:
+
         >>> first = TopicPartition("orders", 0)
         >>> (await admin.next_append_times({first: 1_200}))[first]
-        AppendTime(offset=1207, next_offset=1208, timestamp_ms=1763200000000)
+        AppendTime(offset=None, next_offset=1207, timestamp_ms=-1)
         """
 
         def request(items: Sequence[TopicPartition], left_ms: int) -> FetchRequest:
