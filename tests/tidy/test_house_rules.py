@@ -156,6 +156,19 @@ def test_what_newcomers_are_sent_to_is_there() -> None:
     assert set(re.findall(r"make ([a-z][a-z-]*)", text)) <= {*targets}
 
 
+def test_what_newcomers_are_told_to_look_for_is_in_the_files_named_with_it() -> None:
+    """A name in backticks is in one of the Python files that the same paragraph or step links."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    looked_for = 0
+    for step in re.split(r"\n\n|\n(?=- |\d+\. )", text):
+        linked = [ROOT / link for link in re.findall(r"\]\(([^)#]+\.py)\)", step)]
+        code = "\n".join(path.read_text() for path in linked)
+        for name in re.findall(r"`([A-Za-z_][\w.]*)(?:\([\w, ]*\))?`", step) if linked else ():
+            looked_for += 1
+            assert re.search(rf"\b{re.escape(name)}\b", code), f"{name}: not in {[path.name for path in linked]}"
+    assert looked_for >= 8
+
+
 def test_every_dependency_has_a_line_in_the_decisions() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     declared = [
