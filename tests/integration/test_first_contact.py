@@ -1,9 +1,9 @@
 """Where no Kafka broker is, clients say so in seconds, and what is there instead; and one that starts late is found."""
 
 import logging
+import re
 import socket
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -13,12 +13,12 @@ import pytest
 
 import levada
 from levada.client.errors import NoBrokerReached
-from levada.client.probing import faults_of
+from levada.client.probing import PROBE_SECONDS, faults_of
 from tests.brokers import BrokerProcess
 from tests.strangers import STRANGERS, stranger
 
-LIMIT_SECONDS = 20.0
-"""Far above what it takes, on a busy machine too; a client that just went on trying took longer."""
+MOST_SECONDS = 7.0
+"""That a client says it waited, on a busy machine too; the unit test of the same name has the five seconds exactly."""
 LATE_SECONDS = 5.0
 """Later than a call with default settings would wait."""
 
@@ -39,11 +39,10 @@ def administer(address: str) -> None:
 
 
 def test_every_client_says_in_seconds_what_it_met_instead_of_a_broker() -> None:
-    def attempt(call: Callable[[str], None], address: str) -> tuple[float, str]:
-        began = time.monotonic()
+    def attempt(call: Callable[[str], None], address: str) -> str:
         with pytest.raises(NoBrokerReached) as refused:
             call(address)
-        return time.monotonic() - began, str(refused.value)
+        return str(refused.value)
 
     with ExitStack() as stack, ThreadPoolExecutor(3 * len(STRANGERS)) as pool:
         addresses = {kind: stack.enter_context(stranger(kind)) for kind in STRANGERS}
@@ -53,11 +52,12 @@ def test_every_client_says_in_seconds_what_it_met_instead_of_a_broker() -> None:
             for call in (produce, consume, administer)
         }
         for (kind, name), ended in attempts.items():
-            seconds, text = ended.result()
-            assert text.startswith("no Kafka broker has answered in "), (kind, name)
+            text = ended.result()
+            waited = re.match(r"no Kafka broker has answered in ([\d.]+) s: ", text)
+            assert waited, (kind, name, text)
+            assert float(waited[1]) < MOST_SECONDS, (kind, name)
             assert f"{addresses[kind]} " in text, (kind, name)
             assert STRANGERS[kind] in text, (kind, name)
-            assert seconds < LIMIT_SECONDS, (kind, name)
 
 
 def test_a_consumer_that_polls_goes_on_trying_and_warns_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -108,9 +108,10 @@ def test_a_limit_that_the_user_chose_is_waited_for_and_a_broker_that_starts_late
 def test_the_tools_ask_before_they_make_a_client() -> None:
     with ExitStack() as stack:
         addresses = {kind: stack.enter_context(stranger(kind)) for kind in STRANGERS}
-        began = time.monotonic()
         faults = faults_of(list(addresses.values()))
-        assert time.monotonic() - began < LIMIT_SECONDS
     for (kind, address), fault in zip(addresses.items(), faults, strict=True):
         assert fault.startswith(f"{address} ")
         assert STRANGERS[kind] in fault
+        if STRANGERS[kind].endswith(" in "):
+            assert fault.endswith(f" in {PROBE_SECONDS:.1f} s")
+    assert PROBE_SECONDS <= 4

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,8 +11,8 @@ import pytest
 from levada.spark.pipeline.status import STOPPED, StatusFile
 from tests.strangers import STRANGERS, stranger
 
-LIMIT_SECONDS = 20.0
-"""Far above what it takes, on a busy machine too; a client that just went on trying took longer."""
+PROBED = "2.0 s"
+"""What a broker is given to answer, where a client that just went on trying would take a minute."""
 PIPELINE = """
 sources:
   orders: {{topic: {topic}, schema: "{schema}"}}
@@ -36,12 +35,10 @@ def run_of(command: str, file: Path, address: str) -> "subprocess.CompletedProce
     """In a process of its own, which would not find a Java if it looked for one."""
     flags = ["--bootstrap-server", address, "--checkpoint", str(file.parent / "progress")]
     environment = {**os.environ, "JAVA_HOME": "/no/such/java", "PATH": "/no/such/path"}
-    began = time.monotonic()
     ran = subprocess.run(
         [sys.executable, "-m", "levada", "pipeline", command, str(file), *flags],
         capture_output=True, text=True, timeout=60, check=False, env=environment,
     )  # fmt: skip
-    assert time.monotonic() - began < LIMIT_SECONDS, ran
     assert ran.returncode == 1
     assert ran.stdout == ""
     return ran
@@ -57,7 +54,7 @@ def test_a_broker_that_is_none_is_one_line(tmp_path: Path, command: str, kind: s
         for file in (yaml, python):
             ran = pipeline(command, file, address)
             assert ran.stderr.startswith(f"levada: bootstrap: no Kafka broker answers: {address} ")
-            assert STRANGERS[kind] in ran.stderr
+            assert STRANGERS[kind] + (PROBED if kind == "silent" else "") in ran.stderr
             assert ran.stderr.count("\n") == 1
 
 

@@ -221,12 +221,15 @@ class RequestRouter:
         return await self.cluster.call(broker, request, at_least=at_least, at_most=at_most)
 
     async def _look_around(self, attempt: _Round[K, V]) -> None:
-        """Before the next attempt: have the brokers changed?"""
+        """Before the next attempt: have the brokers changed?
+
+        Before the first contact there is nothing that could have: the attempt asks the same addresses.
+        """
         is_lost = bool(attempt.unanswered) or any(
             isinstance(answer, KafkaError) and answer.code == ErrorCode.NOT_CONTROLLER
             for answer in attempt.answers.values()
         )
-        if not is_lost:
+        if not is_lost or self.cluster.contact.is_missing:
             return
         try:
             await self._within(attempt.deadline, "", self.cluster.refresh())

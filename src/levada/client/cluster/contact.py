@@ -18,6 +18,8 @@ logger = logging.getLogger("levada.client")
 
 FIRST_CONTACT_MS = 3_500
 """How long a call whose limit was not chosen waits for the first answer of any broker."""
+LAST_ROUND_MS = 5_000
+"""Before which an attempt that asks every address in turn has to be over, or it is not begun."""
 STEP_MS = 1_000
 """How long one address may keep the next one from being asked; it is waited for meanwhile."""
 LEAST_STEP_MS = 50
@@ -66,8 +68,10 @@ class FirstContact:
 
     def gives_up(self, deadline: Deadline, pause_ms: float) -> bool:
         """Whether a call ends here, before a pause that would take too long: not one whose limit the user chose."""
-        is_urgent = self._is_real and deadline.is_default
-        return self.is_missing and is_urgent and deadline.waited_ms() + pause_ms >= FIRST_CONTACT_MS
+        if not (self.is_missing and self._is_real and deadline.is_default):
+            return False
+        begins_ms = deadline.waited_ms() + pause_ms
+        return begins_ms >= FIRST_CONTACT_MS or begins_ms + self.step_ms() * len(self._addresses) >= LAST_ROUND_MS
 
     def error(self, deadline: Deadline, setting: str) -> NoBrokerReached:
         """What every address did; with the setting whose limit has passed, where the user has chosen it."""
