@@ -8,6 +8,7 @@ from typing import Final
 
 from levada.cli.kafka_scripts import ALIASES, EXTRA_SCRIPTS
 from levada.cli.kit.refusals import Refused
+from levada.cli.kit.system_errors import reason
 from levada.cli.tools import SCRIPTS
 
 MARK: Final = "# Written by `levada aliases`."
@@ -27,13 +28,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     directory: Path = arguments.directory
     names = sorted({*SCRIPTS, *EXTRA_SCRIPTS})
-    directory.mkdir(parents=True, exist_ok=True)
-    for name in names:
-        _refuse_strangers(directory / name)
-    for name in names:
-        path = directory / name
-        path.write_text(SCRIPT.format(mark=MARK, aliases=ALIASES, python=shlex.quote(sys.executable), name=name))
-        path.chmod(0o755)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        for name in names:
+            _refuse_strangers(directory / name)
+        for name in names:
+            path = directory / name
+            path.write_text(SCRIPT.format(mark=MARK, aliases=ALIASES, python=shlex.quote(sys.executable), name=name))
+            path.chmod(0o755)
+    except OSError as error:
+        raise Refused(f"cannot write scripts to {directory}: {reason(error)}; choose another directory") from None
     print(f"levada: wrote {len(names)} scripts to {directory}; put it on the PATH")
     return 0
 

@@ -11,6 +11,7 @@ from typing import Final
 from urllib.parse import urlencode, urlsplit
 
 from levada.cli.kit.refusals import Refused
+from levada.cli.kit.system_errors import in_words
 from levada.model.metrics import Value, matches, split_name
 from levada.model.near_names import did_you_mean, nearest
 
@@ -97,7 +98,10 @@ def fetch(url: str, patterns: Iterable[str]) -> Beans:
             raise Refused(f"{url} answers {response.status} {response.reason}: is it a broker's metrics port?")
         beans: Beans = json.loads(body)
     except (OSError, HTTPException, ValueError) as error:
-        raise Refused(f"cannot read metrics from {url}: {error}") from error
+        told = in_words(error)
+        raise Refused(
+            f"cannot read metrics from {url}: {told}. The port is the broker's levada.metrics.port"
+        ) from error
     return beans
 
 

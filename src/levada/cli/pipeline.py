@@ -5,6 +5,8 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+from levada.cli.kit.system_errors import in_words
+
 DEFAULT_MASTER = "local[2,4]"
 MISSING = "pipelines need Spark: pip install 'levada[spark]'"
 
@@ -67,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         return commands[arguments.command](options)
     except (ValueError, OSError, RuntimeError) as error:
-        print(f"levada: {error}", file=sys.stderr)
+        print(f"levada: {in_words(error)}", file=sys.stderr)
         return 1
 
 

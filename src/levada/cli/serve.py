@@ -16,10 +16,12 @@ from pathlib import Path
 from levada.cli.kit.files import read_properties
 from levada.cli.kit.processes import LISTENING, noted_process, start_daemon
 from levada.cli.kit.refusals import Refused, WrongUsage, warn
+from levada.cli.kit.system_errors import reason
 from levada.model.config import ConfigError
 from levada.node.development import DEVELOPMENT
 from levada.node.node import Node
 from levada.node.settings import NodeSettings, coordinator_directory, node_settings, parse_listener
+from levada.node.start_errors import cannot_use
 from levada.world.loop_watch import LoopWatch
 from levada.world.process_metrics import ProcessMetrics
 from levada.world.real import RealClock, allow_open_files, loop_name, real_world, spare_garbage_collector
@@ -65,13 +67,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     settings = settings_of(arguments)
+    if arguments.log_file is not None:
+        _begin_log(arguments.log_file)
     if arguments.daemon:
-        log_path = arguments.log_file or Path(settings.data_directory) / LOG_NAME
+        log_path = arguments.log_file or _log_in_data_directory(settings)
         given = [*arguments.given, "--no-daemon", "--log-file", str(log_path)]
         return start_daemon(given, settings.data_directory, log_path)
     with logging_to(arguments.log_file):
         run_loop(serve(settings))
     return 0
+
+
+def _begin_log(path: Path) -> None:
+    """Before the broker is started, which could not say why it ends."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.open("ab").close()
+    except OSError as error:
+        raise Refused(f"cannot write the log {path}: {reason(error)}; give another --log-file") from None
+
+
+def _log_in_data_directory(settings: NodeSettings) -> Path:
+    directory = Path(settings.data_directory)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        path = directory / LOG_NAME
+        path.open("ab").close()
+    except OSError as error:
+        raise cannot_use(error, settings.data_directory) from None
+    return path
 
 
 async def serve(settings: NodeSettings) -> None:

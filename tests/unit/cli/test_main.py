@@ -67,7 +67,11 @@ def test_a_zookeeper_flag_says_what_to_use(tool: str, capsys: pytest.CaptureFixt
         (Refused("no\nway"), 1, "levada: no way\n"),
         (WrongUsage("not so"), 2, "levada: not so\n"),
         (KafkaError("the broker is tired"), 1, "levada: the broker is tired\n"),
-        (OSError(28, "No space left on device"), 1, "levada: [Errno 28] No space left on device\n"),
+        (
+            OSError(28, "No space left on device"),
+            1,
+            "levada: no space left on device; free some, or give another place\n",
+        ),
         (KeyboardInterrupt(), 130, "levada: interrupted\n"),
     ],
 )

@@ -44,7 +44,6 @@ def start_daemon(arguments: list[str], data_directory: str, log_path: Path) -> i
         raise Refused(
             f"a broker runs in {data_directory} already; stop it with `levada stop --data-dir {data_directory}` first"
         )
-    log_path.parent.mkdir(parents=True, exist_ok=True)
     with log_path.open("ab") as log:
         seen = log.tell()
         process = subprocess.Popen(

@@ -60,7 +60,7 @@ def guarded(run: Callable[[], int]) -> int:
     except Exception as error:
         if not _is_expected(error):
             raise
-        return _end(str(error), FAILED)
+        return _end(_told(error), FAILED)
     return code
 
 
@@ -76,6 +76,12 @@ def _end(text: str, code: int) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return code
+
+
+def _told(error: Exception) -> str:
+    from levada.cli.kit.system_errors import in_words
+
+    return in_words(error)
 
 
 def _is_expected(error: Exception) -> bool:
