@@ -14,6 +14,7 @@ from levada.storage.log_config import LogConfig
 from levada.storage.lookups import Search
 from levada.storage.outcomes import Appended, FoundRecord
 from levada.storage.producers import Origin
+from levada.storage.retention import Due, below_start, expire, retire
 from levada.world.disk import Disk
 from levada.world.real_disk import RealDisk, RealFile
 
@@ -219,3 +220,14 @@ class CountingDisk(RealDisk):
         counted = CountedFile(self, path, file.duplicate())
         file.close()
         return counted
+
+
+def delete_old_segments(log: Log) -> int:
+    """Retire segments that lie wholly below the log's start; returns how many."""
+    count = below_start(log.segments, log.start_offset, log.end_offset, log.high_watermark)
+    return retire(log, [Due(count, "below the start")] if count else [])
+
+
+def apply_retention(log: Log, now_ms: int) -> int:
+    """Retire the oldest segments as the configuration says; returns how many."""
+    return retire(log, expire(log, now_ms))

@@ -23,10 +23,9 @@ from levada.storage.log import Log
 from levada.storage.log_config import LogConfig
 from levada.storage.lookups import locate
 from levada.storage.producers import Origin
-from levada.storage.retention import delete_old_segments
 from levada.storage.validation import validate
 from levada.world.real_disk import RealDisk
-from tests.logs import run_search
+from tests.logs import delete_old_segments, run_search
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden" / "logs"
 CASES = ("a-plain", "a2-log-append-time", "b-transactions", "c-epochs", "c2-truncated", "d-restart")

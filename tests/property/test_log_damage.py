@@ -20,9 +20,8 @@ from levada.storage.loading import LogState
 from levada.storage.log import Log
 from levada.storage.log_config import LogConfig
 from levada.storage.log_directory import START_OFFSETS, LogDirectory
-from levada.storage.retention import delete_old_segments
 from levada.world.real_disk import RealDisk, RealFile
-from tests.logs import T0, append, batches_from, end_transaction, read_all, run_search
+from tests.logs import T0, append, batches_from, delete_old_segments, end_transaction, read_all, run_search
 
 FLIPS = 10_000 if os.environ.get("LEVADA_SOAK") == "1" else 500
 """Of a closed directory, and as many of a killed one."""

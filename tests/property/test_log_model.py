@@ -13,9 +13,18 @@ from levada.records import BatchView
 from levada.sim import Simulation
 from levada.storage.loading import LogState, open_log
 from levada.storage.log_config import LogConfig
-from levada.storage.retention import apply_retention, delete_old_segments
 from levada.world.disk import Disk
-from tests.logs import T0, append, batches_from, check_indexes, clean, read_all, run_search
+from tests.logs import (
+    T0,
+    append,
+    apply_retention,
+    batches_from,
+    check_indexes,
+    clean,
+    delete_old_segments,
+    read_all,
+    run_search,
+)
 
 SOAK = os.environ.get("LEVADA_SOAK") == "1"
 HOST = "host"

@@ -49,20 +49,6 @@ class PartitionBatches(NamedTuple):
     batches: Sequence[BatchView]
 
 
-def decode_arrow(batches: Iterable[BatchView], max_size: int = MAX_DECOMPRESSED_BYTES) -> pa.RecordBatch:
-    """The records of these batches in one RecordBatch; timestamps are milliseconds, control batches are left out.
-
-    max_size bounds what all of them together may take after decompression.
-    """
-    parts: list[RecordSection] = []
-    for batch in batches:
-        if batch.is_control:
-            continue
-        parts.append(_part(batch, max_size))
-        max_size -= len(parts[-1].body)
-    return to_record_batch(decode_columns(parts, pa.allocate_buffer))
-
-
 def decode_arrow_partitions(
     partitions: Iterable[PartitionBatches], max_size: int = MAX_DECOMPRESSED_BYTES
 ) -> pa.RecordBatch:

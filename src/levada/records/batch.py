@@ -122,10 +122,6 @@ class BatchView:
         return self.attributes & CONTROL_BIT != 0
 
     @property
-    def has_delete_horizon(self) -> bool:
-        return self.attributes & DELETE_HORIZON_BIT != 0
-
-    @property
     def delete_horizon_ms(self) -> int | None:
         """From when on the cleaner may drop the tombstones here; it takes the place of the base timestamp."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None

@@ -41,12 +41,6 @@ def decode_varint(data: Buffer, at: int = 0) -> tuple[int, int]:
     return (value >> 1) ^ -(value & 1), at
 
 
-def decode_varlong(data: Buffer, at: int = 0) -> tuple[int, int]:
-    """The signed 64-bit number at a position, and the position after it."""
-    value, at = decode_unsigned(data, at, VARLONG_BYTES)
-    return (value >> 1) ^ -(value & 1), at
-
-
 def decode_unsigned(data: Buffer, at: int, max_bytes: int) -> tuple[int, int]:
     """The number at a position and the position after it; bits that a Java int or long would drop are dropped."""
     value = shift = 0

@@ -21,16 +21,6 @@ class Due:
     reason: str
 
 
-def delete_old_segments(log: Log) -> int:
-    """Retire segments that lie wholly below the log's start; returns how many."""
-    return retire(log, _below_start(log))
-
-
-def apply_retention(log: Log, now_ms: int) -> int:
-    """Retire the oldest segments as the configuration says; returns how many."""
-    return retire(log, expire(log, now_ms))
-
-
 def expire(log: Log, now_ms: int) -> list[Due]:
     """Begin the log behind what may go; `retire` takes it.
 

@@ -23,10 +23,10 @@ from levada.storage.cleaning.task import decode_order
 from levada.storage.log import Log
 from levada.storage.log_directory import LogDirectory
 from levada.storage.producers import Origin
-from levada.storage.retention import delete_old_segments
 from levada.world.real_disk import RealDisk
 from levada.world.real_workers import RealWorkers
 from levada.world.workers import Workers
+from tests.logs import delete_old_segments
 from tests.nodes import RunningNode, running_node
 
 SETTINGS = {

@@ -1,5 +1,6 @@
 """Batches as Arrow: the same rows as the records have, over the kernel's own buffers."""
 
+from collections.abc import Iterable
 from types import ModuleType
 
 import pyarrow as pa
@@ -17,8 +18,9 @@ from levada.records import (
     iter_batches,
     pure,
 )
-from levada.records.arrow import SCHEMA, decode_arrow, to_record_batch
+from levada.records.arrow import CONSUMER_SCHEMA, PartitionBatches, decode_arrow_partitions, to_record_batch
 from levada.records.builder import ControlType
+from levada.records.compression import MAX_DECOMPRESSED_BYTES
 from levada.records.record import RecordInput, RecordSection
 
 RECORDS: list[RecordInput] = [
@@ -30,16 +32,22 @@ RECORDS: list[RecordInput] = [
 ]
 
 
+def decode_arrow(batches: Iterable[BatchView], max_size: int = MAX_DECOMPRESSED_BYTES) -> pa.RecordBatch:
+    data = [batch for batch in batches if not batch.is_control]
+    return decode_arrow_partitions([PartitionBatches("orders", 0, 0, data)], max_size)
+
+
 def rows(table: pa.RecordBatch) -> list[Record]:
+    timestamps = table.column("timestamp").cast(pa.int64()).to_pylist()
     return [
         Record(
             row["offset"],
-            row["timestamp"],
+            timestamp,
             row["key"],
             row["value"],
             tuple((header["key"], header["value"]) for header in row["headers"]),
         )
-        for row in table.to_pylist()
+        for row, timestamp in zip(table.to_pylist(), timestamps, strict=True)
     ]
 
 
@@ -48,7 +56,7 @@ def test_rows_equal_records(codec: Codec) -> None:
     view = BatchView(build_batch(RECORDS, base_offset=40, codec=codec))
     table = decode_arrow([view])
     table.validate(full=True)
-    assert table.schema == SCHEMA
+    assert table.schema == CONSUMER_SCHEMA
     assert rows(table) == view.records()
 
 
@@ -70,7 +78,7 @@ def test_several_batches_become_one() -> None:
 def test_no_batches_are_an_empty_table() -> None:
     table = decode_arrow([])
     table.validate(full=True)
-    assert (table.num_rows, table.schema) == (0, SCHEMA)
+    assert (table.num_rows, table.schema) == (0, CONSUMER_SCHEMA)
 
 
 @pytest.mark.parametrize("kernel", [pytest.param(_kernel, id="compiled"), pytest.param(pure, id="pure")])

@@ -53,7 +53,6 @@ def test_compaction_keeps_gaps_the_last_offset_and_the_horizon() -> None:
     assert [record.offset for record in view.records()] == [103, 108]
     assert [record.timestamp_ms for record in view.records()] == [NOW_MS, NOW_MS + 1]
     assert (view.last_offset, view.next_offset, view.record_count) == (149, 150, 2)
-    assert view.has_delete_horizon
     assert view.delete_horizon_ms == NOW_MS + 86_400_000
 
 

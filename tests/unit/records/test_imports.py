@@ -24,7 +24,8 @@ records = [(1, b"key", b"value", [("header", None)])] * 100
 for codec in Codec:
     view = parse_produced(build_batch(records, codec=codec))
     assert [record.value for record in view.records()] == [b"value"] * 100
-    assert levada.records.arrow.decode_arrow([view]).num_rows == 100
+    fetched = levada.records.arrow.PartitionBatches("orders", 0, 0, [view])
+    assert levada.records.arrow.decode_arrow_partitions([fetched]).num_rows == 100
 [(name, level, message)] = Seen.lines
 assert (name, level) == ("levada.records", "WARNING"), (name, level)
 assert "kernel" in message and "slower" in message

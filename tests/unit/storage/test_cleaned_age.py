@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from levada.storage.retention import apply_retention
-from tests.logs import T0
+from tests.logs import T0, apply_retention
 from tests.unit.storage.test_cleaning import CONFIG, Compacted
 
 HOUR_MS = 3_600_000

@@ -15,10 +15,9 @@ from levada.storage.log import Log
 from levada.storage.log_config import LogConfig
 from levada.storage.open_files import OpenFiles
 from levada.storage.producers import Origin
-from levada.storage.retention import apply_retention
 from levada.world.real_disk import RealDisk
 from tests.cleaning import swap_in
-from tests.logs import T0, CountingDisk, batches_from, end_transaction, opened
+from tests.logs import T0, CountingDisk, apply_retention, batches_from, end_transaction, opened
 
 CONFIG = LogConfig(segment_bytes=10_000, index_interval_bytes=100, max_index_bytes=2_400, is_compacted=True)
 ENDING = ".aa.cleaned"

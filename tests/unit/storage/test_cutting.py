@@ -7,13 +7,13 @@ import pytest
 from levada.model.errors import OffsetOutOfRange
 from levada.storage.leader_epochs import EpochStart, LeaderEpochs
 from levada.storage.log import Log
-from levada.storage.retention import delete_old_segments
 from levada.world.real_disk import RealDisk
 from tests.logs import (
     T0,
     append,
     check_indexes,
     clean,
+    delete_old_segments,
     end_transaction,
     killed,
     opened,

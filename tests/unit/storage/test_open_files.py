@@ -9,9 +9,8 @@ import pytest
 from levada.records import iter_batches
 from levada.storage.log_config import LogConfig
 from levada.storage.open_files import OpenFiles
-from levada.storage.retention import delete_old_segments
 from levada.world.real_disk import RealDisk
-from tests.logs import T0, CountingDisk, append, opened, read_all, run_search
+from tests.logs import T0, CountingDisk, append, delete_old_segments, opened, read_all, run_search
 
 LIMIT = 8
 SMALL = LogConfig(segment_bytes=100, max_index_bytes=240)

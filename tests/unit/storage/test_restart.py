@@ -20,7 +20,6 @@ from levada.storage.log_directory import (
     LogDirectory,
 )
 from levada.storage.recovery_task import decode_cuts, encode_task, recover
-from levada.storage.retention import delete_old_segments
 from levada.world.real_disk import RealDisk
 from tests.logs import (
     SMALL,
@@ -29,6 +28,7 @@ from tests.logs import (
     append,
     check_indexes,
     clean,
+    delete_old_segments,
     end_transaction,
     killed,
     opened,

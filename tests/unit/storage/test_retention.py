@@ -20,10 +20,10 @@ from levada.storage.log_config import LogConfig
 from levada.storage.log_directories import LogDirectories
 from levada.storage.log_directory import LogDirectory
 from levada.storage.producers import Origin
-from levada.storage.retention import apply_retention
 from levada.world.real_async_disk import RealAsyncDisk
 from levada.world.real_disk import RealDisk
 from levada.world.world import World
+from tests.logs import apply_retention
 
 T0 = 1_700_000_000_000
 HOUR_MS = 3_600_000

@@ -14,9 +14,9 @@ from levada.storage.loading import LogState
 from levada.storage.log import Log
 from levada.storage.log_config import LogConfig
 from levada.storage.log_directory import LogDirectory
-from levada.storage.retention import apply_retention, expire, retire
+from levada.storage.retention import expire, retire
 from levada.world.real_disk import RealDisk
-from tests.logs import T0, append, batch, clean, killed, opened, values_of
+from tests.logs import T0, append, apply_retention, batch, clean, killed, opened, values_of
 
 HOUR_MS = 3_600_000
 NO_TIMESTAMP = -1

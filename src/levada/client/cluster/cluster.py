@@ -207,16 +207,6 @@ class Cluster:
         """A broker named the leader in its answer (KIP-951)."""
         self._see(with_leader(self.view, topic, partition, leader, leader_epoch))
 
-    async def any_node_id(self) -> int:
-        """Some broker's id, the cluster's view fetched first where there is none yet."""
-        if not self.view.brokers:
-            await self.refresh()
-        connected = [node_id for node_id in self.view.brokers if not self.node(node_id).is_in_disgrace]
-        choice = connected or list(self.view.brokers)
-        if not choice:
-            raise Disconnected("the cluster has no brokers at the moment")
-        return choice[self.world.entropy.below(len(choice))]
-
     # Coordinators
 
     async def coordinator(self, kind: CoordinatorKind, key: str) -> int:

@@ -82,10 +82,6 @@ class Rows:
         """The others, with `_source` and with `_rejected.reason` and `_rejected.stage`."""
         return self.frame.where(~is_good())
 
-    @property
-    def is_stream(self) -> bool:
-        return self.frame.isStreaming
-
     def with_frame(self, frame: DataFrame) -> "Rows":
         """The same with another frame, which must have `_source` and `_rejected` as this one has."""
         return replace(self, frame=frame)

@@ -1,10 +1,10 @@
 """Protobuf values behind schema ids as columns and back."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import lru_cache, partial
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from pyspark.sql import Column
 
@@ -27,9 +27,6 @@ from levada.spark.rows.registry.writers import Unusable, writer_schemas
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND: Final = timedelta(microseconds=1)
-
-FromMessage: TypeAlias = Callable[[Any], Any]
-"""A value of Python for Spark from what a message has for a field."""
 
 
 def decoded(value: Column, wanted: MessageType, registry: Registry) -> Column:
