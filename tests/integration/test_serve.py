@@ -177,6 +177,9 @@ def test_a_broker_for_development_serves_the_first_group_at_once_and_its_setting
         with Consumer(bootstrap, group_id="g", auto_offset_reset="earliest") as consumer:
             consumer.subscribe(["first"])
             assert next(iter(consumer)).value == b"value"
+        read = ["--from-beginning", "--max-messages", "1", "--timeout-ms", "15000"]
+        printed = serve("console-consumer", "--bootstrap-server", bootstrap, "--topic", "first", *read)
+        assert (printed.returncode, printed.stdout) == (0, "value\n"), printed.stderr
         with Admin(bootstrap) as admin:
             [found] = admin.describe_configs([ConfigResource.broker(1)]).values()
             topics = admin.describe_topics(["__consumer_offsets"])

@@ -9,6 +9,7 @@ from levada.broker.partition import Partition
 from levada.coordination.decision import EndOfTransaction, Record
 from levada.model.errors import ApiError, KafkaStorageError
 from levada.model.topics import CONSUMER_OFFSETS
+from levada.protocol.declare import NO_UUID
 from levada.storage.marker_writes import NO_GROUP
 from levada.storage.producers import TransactionEnd
 from levada.transactions import Marker, MarkerWork
@@ -30,7 +31,7 @@ async def write_markers(
 
     For each, why it was refused: a later producer or coordinator has ended the transaction, and others do not suffer.
     """
-    partition = broker.partition(topic, bytes(16), index)
+    partition = broker.partition(topic, NO_UUID, index)
     appended = partition.append_markers(ends, group, broker.clock.now_ms())
     shard = broker.groups.shard_at(index) if topic == CONSUMER_OFFSETS else None
     if shard is not None:

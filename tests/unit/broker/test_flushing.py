@@ -92,6 +92,23 @@ class Bench:
         request = ProduceRequest(acks=-1, timeout_ms=5_000, topic_data=[topic])
         return asyncio.ensure_future((channel or self.node.channel).call(request, 9))
 
+    async def begin_transaction(self) -> None:
+        """One record of a transaction, which is on the device."""
+        partition = self.node.broker.partition(TOPIC, bytes(16), 0)
+        batch = build_batch([(0, None, b"v", ())], base_sequence=0, is_transactional=True, **PRODUCER)
+        partition.append(batch, allows_zstd=True, now_ms=0, is_verified=True)
+        await until(lambda: self.log.high_watermark == 1)
+
+    def end_transaction(self, channel: Channel) -> "asyncio.Task[Any]":
+        """The answer to the coordinator's marker, which is on its way."""
+        end = WritableTxnMarker(
+            transaction_result=True,
+            coordinator_epoch=0,
+            topics=[WritableTxnMarkerTopic(name=TOPIC, partition_indexes=[0])],
+            **PRODUCER,
+        )
+        return asyncio.ensure_future(channel.call(WriteTxnMarkersRequest(markers=[end]), 1))
+
     async def end_offset(self) -> int:
         """What ListOffsets calls the latest."""
         topic = ListOffsetsTopic(name=TOPIC, partitions=[ListOffsetsPartition(partition_index=0, timestamp=LATEST)])
@@ -354,19 +371,10 @@ def test_the_end_of_a_transaction_is_seen_when_it_is_on_the_device(
 ) -> None:
     async def main() -> None:
         async with bench(tmp_path, monkeypatch) as at:
-            partition = at.node.broker.partition(TOPIC, bytes(16), 0)
-            batch = build_batch([(0, None, b"v", ())], base_sequence=0, is_transactional=True, **PRODUCER)
-            partition.append(batch, allows_zstd=True, now_ms=0, is_verified=True)
-            await until(lambda: at.log.high_watermark == 1)
+            await at.begin_transaction()
             at.device.is_held = True
-            end = WritableTxnMarker(
-                transaction_result=True,
-                coordinator_epoch=0,
-                topics=[WritableTxnMarkerTopic(name=TOPIC, partition_indexes=[0])],
-                **PRODUCER,
-            )
             leaving = await at.connect()
-            ended = asyncio.ensure_future(leaving.call(WriteTxnMarkersRequest(markers=[end]), 1))
+            ended = at.end_transaction(leaving)
             await at.device.has_begun()
             assert (at.log.last_stable_offset, at.log.high_watermark, at.log.end_offset) == (0, 1, 2)
             leaving.close()
@@ -374,6 +382,27 @@ def test_the_end_of_a_transaction_is_seen_when_it_is_on_the_device(
             at.device.let_go()
             await until(lambda: at.log.last_stable_offset == 2)
             await asyncio.gather(ended, return_exceptions=True)
+
+    run(main())
+
+
+def test_a_marker_whose_flush_fails_is_not_acknowledged_and_ends_no_transaction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A coordinator that took it for written would forget a transaction that is open after a power cut."""
+
+    async def main() -> None:
+        async with bench(tmp_path, monkeypatch) as at:
+            await at.begin_transaction()
+            at.device.is_held = True
+            log = at.log
+            ended = at.end_transaction(await at.connect())
+            await at.device.has_begun()
+            at.device.let_go(lost())
+            [marker] = (await ended).markers
+            assert marker.topics[0].partitions[0].error_code == STORAGE_ERROR
+            assert log.is_offline
+            assert log.last_stable_offset == 0
 
     run(main())
 

@@ -4,6 +4,7 @@ from levada.broker.route import Request
 from levada.model.errors import ApiError
 from levada.model.topics import check_topic_name
 from levada.protocol.api import ApiKey, stable_versions
+from levada.protocol.declare import NO_UUID
 from levada.protocol.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -31,7 +32,7 @@ def handle(message: DescribeProducersRequest, request: Request) -> DescribeProdu
 def _describe(topic: str, index: int, request: Request) -> PartitionResponse:
     try:
         check_topic_name(topic)
-        partition = request.broker.partition(topic, bytes(16), index)
+        partition = request.broker.partition(topic, NO_UUID, index)
     except ApiError as error:
         # As Apache has it: of a topic that is there, a partition that is not is told by the code alone.
         message = None if topic in request.broker.image.topics else str(error)

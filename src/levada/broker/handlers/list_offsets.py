@@ -7,6 +7,7 @@ from typing import NamedTuple, TypeAlias
 from levada.broker.route import Request
 from levada.model.errors import ApiError, InvalidRequest, UnsupportedVersion
 from levada.protocol.api import ApiKey, stable_versions
+from levada.protocol.declare import NO_UUID
 from levada.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -115,7 +116,7 @@ def _find(topic: str, wanted: ListOffsetsPartition, message: ListOffsetsRequest,
     if timestamp < 0 and request.version < SINCE.get(timestamp, NEVER):
         return UnsupportedVersion("this version does not know that time")
     try:
-        partition = request.broker.partition(topic, bytes(16), wanted.partition_index)
+        partition = request.broker.partition(topic, NO_UUID, wanted.partition_index)
         partition.check_epoch(wanted.current_leader_epoch)
     except ApiError as error:
         return error

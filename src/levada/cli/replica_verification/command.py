@@ -61,6 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _task(admin: "Admin", arguments: argparse.Namespace) -> "VerificationTask":
     from levada.cli.replica_verification.reading import VerificationTask
     from levada.client.types import TopicPartition
+    from levada.protocol.declare import NO_UUID
 
     topics = [name for name in admin.list_topics(include_internal=True) if arguments.topics_include.allows(name)]
     if not topics:
@@ -75,7 +76,7 @@ def _task(admin: "Admin", arguments: argparse.Namespace) -> "VerificationTask":
     start, end = _positions(admin, list(replicas), arguments.time)
     return VerificationTask(
         replicas=dict(sorted(replicas.items())),
-        topic_ids={topic.name: topic.topic_id or bytes(16) for topic in described.values()},
+        topic_ids={topic.name: topic.topic_id or NO_UUID for topic in described.values()},
         start=start,
         backlog=sum(end[partition] - offset for partition, offset in start.items()),
         fetch_size=arguments.fetch_size,
