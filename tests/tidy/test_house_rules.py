@@ -147,6 +147,21 @@ def test_every_word_of_ours_is_explained_by_a_file_that_is_there() -> None:
     assert len(rows) >= 20
 
 
+def test_the_questions_of_newcomers_are_answered_by_files_and_functions_that_are_there() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    answers = page.partition("## Where is ...\n")[2].partition("\n## ")[0].split("\n- ")[1:]
+    assert len(answers) >= 6
+    for answer in answers:
+        words = re.findall(r"`([^`]+)`", answer)
+        paths = [SOURCE / word for word in words if word.endswith(".py")]
+        assert paths
+        assert [path for path in paths if not path.is_file()] == []
+        code = "\n".join(path.read_text() for path in paths)
+        for word in words:
+            is_there = word.endswith(".py") or "=" in word or re.search(rf"\bdef {word}\b", code)
+            assert is_there or word == "throttle_time_ms", word
+
+
 def test_what_newcomers_are_sent_to_is_there() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text()
     links = [link for link in re.findall(r"\]\(([^)#]+)\)", text) if "://" not in link]
