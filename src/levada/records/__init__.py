@@ -29,7 +29,7 @@ from levada.records.errors import (
     RecordsError,
     UnsupportedCompression,
 )
-from levada.records.kernel import COMPILED, extents, find_unfit, plain_batch, scan, timestamp_range
+from levada.records.kernel import COMPILED, extents, find_unfit, plain_batch, plain_batch_of_producer, scan
 from levada.records.record import ConsumerRecord, Record, RecordInput, Scan
 from levada.records.writer import (
     BatchWriter,
@@ -73,8 +73,8 @@ __all__ = [
     "patch_header",  # the 16 bytes a broker writes instead of the producer's
     "patch_in_place",  # the same, inside the producer's own bytes
     "plain_batch",  # what to know of a batch that is as plain as can be
+    "plain_batch_of_producer",  # the same, whatever producer sent it
     "scan",  # check the structure of an uncompressed record section
-    "timestamp_range",  # the same check, for the earliest and the latest timestamp alone
     "with_codec",  # a batch with its records compressed otherwise
     "with_log_append_time",  # a batch stamped with the broker's time
     "with_max_timestamp",  # a batch with its records' own timestamps, the maximum put right

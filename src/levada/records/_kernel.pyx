@@ -23,6 +23,7 @@ from levada.records.record import (
     BATCH_HEADER_SIZE,
     BATCH_LENGTH_OVERHEAD,
     BATCH_MAGIC,
+    BATCH_TRANSACTIONAL_BIT,
     NO_TIMESTAMP,
     SMALLEST_RECORD,
     BinaryColumn,
@@ -60,6 +61,7 @@ cdef int64_t no_timestamp = NO_TIMESTAMP
 cdef Py_ssize_t header_size = BATCH_HEADER_SIZE
 cdef Py_ssize_t length_overhead = BATCH_LENGTH_OVERHEAD
 cdef uint8_t batch_magic = BATCH_MAGIC
+cdef uint8_t transactional_bit = BATCH_TRANSACTIONAL_BIT
 cdef object record_type = Record
 cdef object consumer_record_type = ConsumerRecord
 cdef object scan_type = Scan
@@ -134,20 +136,6 @@ def scan(body, Py_ssize_t count):
             found.null_keys,
         ),
     )
-
-
-def timestamp_range(buffer, Py_ssize_t start, Py_ssize_t count):
-    """The least and the greatest timestamp delta of the section from `start` on, checked as `scan` checks it."""
-    cdef Py_buffer view
-    cdef const uint8_t* at
-    cdef int64_t low, high
-    PyObject_GetBuffer(buffer, &view, PyBUF_SIMPLE)
-    try:
-        at = <const uint8_t*>view.buf
-        scan_timestamps(at + min(start, view.len), at + view.len, count, &low, &high)
-    finally:
-        PyBuffer_Release(&view)
-    return low, high
 
 
 def find_unfit(
@@ -225,12 +213,7 @@ def find_since(
     return (since.found_offset, since.found_ms) if is_found else None
 
 
-def plain_batch(data):
-    """CRC, last offset delta, least and greatest timestamp of the one batch that fills `data`; None for most.
-
-    Plain is a batch of well formed records, not compressed, with nothing but defaults in its header, of no producer
-    that must be remembered, and with the right maximum timestamp. The checksum is for the caller to compare.
-    """
+cdef object read_plain(data, uint8_t allowed_attributes, bint has_any_producer):
     cdef Py_buffer view
     cdef const uint8_t* at
     cdef int64_t base, max_timestamp, low, high
@@ -246,7 +229,9 @@ def plain_batch(data):
         # Base offset, length, magic, attributes, producer id.
         if read_big_endian(at, 8) != 0 or <int32_t>read_big_endian(at + 8, 4) != view.len - length_overhead:
             return None
-        if at[16] != batch_magic or at[21] != 0 or at[22] != 0 or <int64_t>read_big_endian(at + 43, 8) != -1:
+        if at[16] != batch_magic or at[21] != 0 or at[22] & ~allowed_attributes:
+            return None
+        if not has_any_producer and <int64_t>read_big_endian(at + 43, 8) != -1:
             return None
         if count <= 0 or count - 1 != last_offset_delta:
             return None
@@ -264,6 +249,20 @@ def plain_batch(data):
     if base + high != max_timestamp or max_timestamp < no_timestamp:
         return None
     return crc, last_offset_delta, base + low, max_timestamp
+
+
+def plain_batch(data):
+    """CRC, last offset delta, least and greatest timestamp of the one batch that fills `data`; None for most.
+
+    Plain is a batch of well formed records, not compressed, with nothing but defaults in its header, of no producer
+    that must be remembered, and with the right maximum timestamp. The checksum is for the caller to compare.
+    """
+    return read_plain(data, 0, False)
+
+
+def plain_batch_of_producer(data):
+    """The same for a batch that may also be of a producer with state, and part of a transaction."""
+    return read_plain(data, transactional_bit, True)
 
 
 def extents(data):

@@ -14,6 +14,7 @@ from levada.records.record import (
     BATCH_HEADER_SIZE,
     BATCH_LENGTH_OVERHEAD,
     BATCH_MAGIC,
+    BATCH_TRANSACTIONAL_BIT,
     ConsumerRecord,
     Record,
 )
@@ -29,7 +30,7 @@ NO_SEQUENCE = -1
 NO_LEADER_EPOCH = -1
 
 TIMESTAMP_TYPE_BIT = 0x08
-TRANSACTIONAL_BIT = 0x10
+TRANSACTIONAL_BIT = BATCH_TRANSACTIONAL_BIT
 CONTROL_BIT = 0x20
 DELETE_HORIZON_BIT = 0x40
 # The delete horizon is the cleaner's to set, and a batch written anew has none.

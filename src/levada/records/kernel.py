@@ -14,9 +14,9 @@ try:
         find_since,
         find_unfit,
         plain_batch,
+        plain_batch_of_producer,
         scan,
         skip_below,
-        timestamp_range,
         unfilled,
     )
 
@@ -33,9 +33,9 @@ except ImportError:
         find_since,
         find_unfit,
         plain_batch,
+        plain_batch_of_producer,
         scan,
         skip_below,
-        timestamp_range,
         unfilled,
     )
 
@@ -57,8 +57,8 @@ __all__ = [
     "find_since",
     "find_unfit",
     "plain_batch",
+    "plain_batch_of_producer",
     "scan",
     "skip_below",
-    "timestamp_range",
     "unfilled",
 ]

@@ -13,6 +13,7 @@ from levada.records.record import (
     BATCH_HEADER_SIZE,
     BATCH_LENGTH_OVERHEAD,
     BATCH_MAGIC,
+    BATCH_TRANSACTIONAL_BIT,
     CREATE_TIME,
     LOG_APPEND_TIME,
     NO_TIMESTAMP,
@@ -77,12 +78,6 @@ def scan(body: Buffer, count: int) -> Scan:
     return Scan(count, first, last, is_consecutive, min_timestamp, max_timestamp, max_index, null_keys)
 
 
-def timestamp_range(buffer: Buffer, start: int, count: int) -> tuple[int, int]:
-    """The least and the greatest timestamp delta of the section from `start` on, checked as `scan` checks it."""
-    found = scan(memoryview(buffer)[start:], count)
-    return found.min_timestamp_delta, found.max_timestamp_delta
-
-
 def find_unfit(
     body: Buffer, count: int, base_timestamp: int, earliest_ms: int, latest_ms: int, needs_keys: bool, limit: int
 ) -> list[tuple[int, int | None]]:
@@ -124,19 +119,31 @@ def plain_batch(data: Buffer) -> tuple[int, int, int, int] | None:
     Plain is a batch of well formed records, not compressed, with nothing but defaults in its header, of no producer
     that must be remembered, and with the right maximum timestamp. The checksum is for the caller to compare.
     """
+    return _read_plain(data, 0, has_any_producer=False)
+
+
+def plain_batch_of_producer(data: Buffer) -> tuple[int, int, int, int] | None:
+    """The same for a batch that may also be of a producer with state, and part of a transaction."""
+    return _read_plain(data, BATCH_TRANSACTIONAL_BIT, has_any_producer=True)
+
+
+def _read_plain(data: Buffer, allowed_attributes: int, *, has_any_producer: bool) -> tuple[int, int, int, int] | None:
     if len(data) < BATCH_HEADER_SIZE:
         return None
     base_offset, length, _, magic, crc, attributes, last_offset_delta, base, max_timestamp, producer_id, _, _, count = (
         BATCH_HEADER.unpack_from(data, 0)
     )
-    if base_offset or length != len(data) - BATCH_LENGTH_OVERHEAD or magic != BATCH_MAGIC or attributes:
+    if base_offset or length != len(data) - BATCH_LENGTH_OVERHEAD or magic != BATCH_MAGIC:
         return None
-    if producer_id != -1 or count <= 0 or count - 1 != last_offset_delta:
+    if attributes & ~allowed_attributes or not (has_any_producer or producer_id == -1):
+        return None
+    if count <= 0 or count - 1 != last_offset_delta:
         return None
     try:
-        low, high = timestamp_range(data, BATCH_HEADER_SIZE, count)
+        found = scan(memoryview(data)[BATCH_HEADER_SIZE:], count)
     except CorruptBatch:
         return None
+    low, high = found.min_timestamp_delta, found.max_timestamp_delta
     if base + low < _MIN_INT64 or base + high != max_timestamp or max_timestamp < NO_TIMESTAMP:
         return None
     return crc, last_offset_delta, base + low, max_timestamp

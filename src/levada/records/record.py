@@ -20,6 +20,7 @@ BATCH_HEADER = Struct(">qiibIhiqqqhii")
 BATCH_HEADER_SIZE = BATCH_HEADER.size
 # The base offset and the length field itself, which the length does not count.
 BATCH_LENGTH_OVERHEAD = 12
+BATCH_TRANSACTIONAL_BIT = 0x10
 
 CREATE_TIME = 0
 LOG_APPEND_TIME = 1

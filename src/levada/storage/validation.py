@@ -29,8 +29,8 @@ from levada.records import (
     find_unfit,
     parse_produced,
     plain_batch,
+    plain_batch_of_producer,
     scan,
-    timestamp_range,
     with_codec,
     with_log_append_time,
     with_max_timestamp,
@@ -89,15 +89,15 @@ def validate(
     max_opened bytes, is TakesLong.
     """
     batch = _parse(data, config, allows_zstd)
-    is_plain = not batch.attributes & ~TRANSACTIONAL_BIT
-    if is_plain and config.stores_as_produced and _is_as_it_says(batch, config, now_ms):
+    bounds = _time_bounds(config, now_ms)
+    plain = plain_batch_of_producer(data) if config.stores_as_produced else None
+    if plain is not None and _times_fit(plain[2], plain[3], bounds):
         return batch
     is_stamped = batch.attributes & TIMESTAMP_TYPE_BIT
     if is_stamped and config.uses_log_append_time:
         raise _stamped_by_producer(batch)
     source = batch.attributes & CODEC_BITS
     target = _CODECS.get(config.compression, source)
-    bounds = _time_bounds(config, now_ms)
     max_timestamp = batch.max_timestamp
     if not source or target != source or is_stamped or config.is_compacted or not _header_fits(batch, bounds):
         body, found = _read(batch, config, max_opened)
@@ -117,7 +117,10 @@ def validate(
 
 
 def check_plain(data: memoryview, config: LogConfig, now_ms: int) -> PlainBatch | None:
-    """What a log must know of a batch that it can store as it is; None for any that takes a closer look."""
+    """What a log must know of a batch that `validate` would pass as it is, and of no producer that must be remembered.
+
+    None for any other, which takes a closer look.
+    """
     if not config.stores_as_produced or len(data) > config.max_message_bytes:
         return None
     found = plain_batch(data)
@@ -127,17 +130,6 @@ def check_plain(data: memoryview, config: LogConfig, now_ms: int) -> PlainBatch 
     if not _times_fit(min_timestamp, max_timestamp, _time_bounds(config, now_ms)):
         return None
     return (last_offset_delta, max_timestamp) if crc32c(data[CRC_START:]) == crc else None
-
-
-def _is_as_it_says(batch: BatchView, config: LogConfig, now_ms: int) -> bool:
-    """Whether a plain batch can be stored as it is: what most producers send, found out with the least effort."""
-    try:
-        low, high = timestamp_range(batch.buffer, HEADER_SIZE, batch.record_count)
-    except RecordsError as error:
-        raise InvalidRecord(str(error)) from error
-    base, max_timestamp = batch.base_timestamp, batch.max_timestamp
-    has_right_maximum = base + high == max_timestamp >= NO_TIMESTAMP
-    return has_right_maximum and _times_fit(base + low, max_timestamp, _time_bounds(config, now_ms))
 
 
 def _parse(data: Buffer, config: LogConfig, allows_zstd: bool) -> BatchView:

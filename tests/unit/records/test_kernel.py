@@ -4,13 +4,14 @@ import gc
 import sys
 from collections.abc import Callable
 from types import ModuleType
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from levada.records import BatchView, Codec, CorruptBatch, Record, _kernel, build_batch, pure
+from levada.records.batch import HEADER_SIZE
 from levada.records.record import RecordInput, RecordSection, Scan
 from levada.records.varint import encode_varint, encode_varlong
 
@@ -32,7 +33,6 @@ def read_all(kernel: ModuleType, body: bytes, count: int) -> None:
     raised = 0
     readers: list[Callable[[], object]] = [
         lambda: kernel.scan(body, count),
-        lambda: kernel.timestamp_range(body, 0, count),
         lambda: kernel.decode(body, count, 0, 0, None),
         lambda: kernel.decode(body, count, 0, 0, 5),
         lambda: kernel.decode_for_consumer(body, count, 0, 0, None, "topic", 0, None),
@@ -142,15 +142,25 @@ def test_all_timestamps_on_one_side_of_the_base_have_their_extremes(kernel: Modu
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_the_range_of_timestamps_is_the_one_that_a_scan_finds(kernel: ModuleType) -> None:
-    for times in ([0], [5, 9, 2], [-3, -9], [MIN_INT64, MAX_INT64]):
-        body = kernel.encode([(time, b"k", b"v", [("name", b"x")]) for time in times], 0)
-        assert kernel.timestamp_range(b"header" + body, 6, len(times)) == kernel.scan(body, len(times))[4:6]
-    for damaged, count in ((EMPTY[:-1], 1), (EMPTY + b"x", 1), (EMPTY, 2), (b"", 1)):
-        with pytest.raises(CorruptBatch):
-            kernel.timestamp_range(damaged, 0, count)
-    with pytest.raises(CorruptBatch):
-        kernel.timestamp_range(EMPTY, 100, 1)
+def test_the_times_of_a_plain_batch_are_those_that_a_scan_finds(kernel: ModuleType) -> None:
+    for times in ([0], [5, 9, 2], [-1, 3, -1], [0, MAX_INT64]):
+        batch = build_batch([(time, b"k", b"v", [("name", b"x")]) for time in times])
+        view = BatchView(batch)
+        found = kernel.scan(batch[HEADER_SIZE:], len(times))
+        range_found = (view.base_timestamp + found.min_timestamp_delta, view.base_timestamp + found.max_timestamp_delta)
+        assert range_found == (min(times), max(times))
+        for plain in (kernel.plain_batch(batch), kernel.plain_batch_of_producer(batch)):
+            assert plain[2:] == range_found
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_batch_with_a_damaged_record_is_not_plain(kernel: ModuleType) -> None:
+    header = build_batch([(0, None, None, ())])[:HEADER_SIZE]
+    for damaged in (EMPTY[:-1], EMPTY + b"x", EMPTY + EMPTY, b""):
+        batch = bytearray(header + damaged)
+        batch[8:12] = (len(batch) - 12).to_bytes(4, "big")
+        assert kernel.plain_batch(batch) is None
+        assert kernel.plain_batch_of_producer(batch) is None
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -174,6 +184,18 @@ def test_a_plain_batch_is_told_from_all_others(kernel: ModuleType) -> None:
         b"",
     ]
     assert [kernel.plain_batch(other) for other in others] == [None] * len(others)
+    producer: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
+    of_producers = [
+        build_batch(records, **producer),
+        build_batch(records, is_transactional=True, **producer),
+    ]
+    for batch in of_producers:
+        assert kernel.plain_batch_of_producer(batch) == (BatchView(batch).crc, 2, 9, 12)
+        assert kernel.plain_batch(batch) is None
+    assert kernel.plain_batch_of_producer(good) == kernel.plain_batch(good)
+    of_none = [other for other in others if not (len(other) > 61 and BatchView(other).producer_id == 0)]
+    assert len(of_none) == len(others) - 1
+    assert [kernel.plain_batch_of_producer(other) for other in of_none] == [None] * len(of_none)
 
 
 @given(st.binary(min_size=61, max_size=90), st.integers(0, 89), st.integers(0, 255))
@@ -181,7 +203,7 @@ def test_both_kernels_agree_on_what_is_plain(noise: bytes, at: int, byte: int) -
     damaged = bytearray(build_batch([(10, None, b"value", ()), (12, b"k", None, ())]))
     damaged[at % len(damaged)] = byte
     for data in (noise, damaged, damaged + noise):
-        answers = {repr(kernel.plain_batch(data)) for kernel in (_kernel, pure)}
+        answers = {repr((kernel.plain_batch(data), kernel.plain_batch_of_producer(data))) for kernel in (_kernel, pure)}
         answers_on_extents = {repr(kernel.extents(data)) for kernel in (_kernel, pure)}
         assert len(answers) == len(answers_on_extents) == 1
 

@@ -19,7 +19,7 @@ from levada.records import BatchView, Codec, build_batch, compress, with_log_app
 from levada.records.record import RecordInput
 from levada.records.varint import encode_varint, encode_varlong
 from levada.storage.log_config import LogConfig
-from levada.storage.validation import MAX_LISTED, validate
+from levada.storage.validation import MAX_LISTED, check_plain, validate
 
 NOW_MS = 1_700_000_000_000
 HOUR_MS = 3_600_000
@@ -330,3 +330,52 @@ def test_the_list_of_refused_records_ends_somewhere() -> None:
     assert f"due to {count} record errors" in str(error)
     claimed = with_log_append_time(BatchView(data), NOW_MS)
     assert len(refused(claimed, LOG_APPEND_TIME).record_errors) == MAX_LISTED
+
+
+# The fast path
+
+
+BATCHES = {
+    "plain": BATCH,
+    "without a time": build_batch([(-1, None, None, ())]),
+    "early": build_batch([(NOW_MS - 2 * HOUR_MS, b"k", b"v", ())]),
+    "late": build_batch([(NOW_MS + 2 * HOUR_MS, b"k", b"v", ())]),
+    "compressed": build_batch(RECORDS, codec=Codec.LZ4),
+    "wrong maximum": build_batch(RECORDS, max_timestamp=NOW_MS + 4),
+    "stamped": build_batch(RECORDS, log_append_time_ms=NOW_MS),
+    "idempotent": build_batch(RECORDS, producer_id=7, producer_epoch=0, base_sequence=0),
+    "transactional": build_batch(RECORDS, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True),
+    "large": build_batch([(NOW_MS, None, bytes(2_000), ())]),
+    "damaged": damaged(BATCH),
+    "damaged record": with_body(BATCH, BATCH[61:-1]),
+    "based elsewhere": build_batch(RECORDS, base_offset=5),
+}
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        LogConfig(max_message_bytes=1_000),
+        LogConfig(max_timestamp_age_ms=HOUR_MS, max_timestamp_lead_ms=HOUR_MS),
+        LogConfig(compression="lz4"),
+        COMPACTED,
+        LOG_APPEND_TIME,
+    ],
+    ids=["small", "bounded times", "compressing", "compacted", "log append time"],
+)
+@pytest.mark.parametrize("name", BATCHES)
+def test_the_fast_path_takes_what_is_stored_as_it_is_and_of_no_producer(name: str, config: LogConfig) -> None:
+    """Both ask the same rule; a difference would be a batch that one stores and the other refuses."""
+    data = BATCHES[name]
+    try:
+        stored = checked(data, config)
+        is_as_sent = stored.buffer is data and config.stores_as_produced
+    except ApiError:
+        is_as_sent = False
+    has_state = name in ("idempotent", "transactional")
+    # An attribute, or a time out of bounds that means none: a closer look finds nothing to change.
+    is_left_to_it = name == "compressed" or (name == "without a time" and config.max_timestamp_age_ms == HOUR_MS)
+    plain = check_plain(memoryview(bytearray(data)), config, NOW_MS)
+    assert (plain is not None) == (is_as_sent and not has_state and not is_left_to_it)
+    if plain is not None:
+        assert plain == (BatchView(data).last_offset_delta, BatchView(data).max_timestamp)
