@@ -2,10 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from levada.model.error_codes import ErrorCode
-from levada.model.regexes import compiled
+from levada.model.regexes import Regex, compiled
 from levada.protocol.messages import describe_transactions, list_transactions
 from levada.transactions.states import BY_TITLE, TransactionState
 from levada.transactions.transaction import Transaction, by_topic
@@ -40,8 +39,7 @@ class TransactionFilter:
     unknown_states: list[str]
     producer_ids: frozenset[int]
     duration_ms: int
-    pattern: Any
-    """An expression of RE2, or None."""
+    pattern: Regex | None
 
     @classmethod
     def of(

@@ -53,7 +53,7 @@ class AclsPart(AdminPart):
     async def describe_acls(self, matching: AclFilter | None = None, *, timeout_ms: float | None = None) -> list[Acl]:
         """The rules that a filter matches, or all."""
         wanted = matching or AclFilter()
-        question: Question[str, list[Acl]] = Question(
+        question: Question[str, list[Acl], DescribeAclsResponse] = Question(
             what="to describe ACLs",
             route=self._routing.any,
             request=lambda _, __: DescribeAclsRequest(
@@ -92,15 +92,15 @@ class AclsPart(AdminPart):
                 ]
             )
 
-        def read(answer: BrokerAnswer[Acl]) -> dict[Acl, KafkaError | None]:
-            response: CreateAclsResponse = answer.response
+        def read(answer: BrokerAnswer[Acl, CreateAclsResponse]) -> dict[Acl, KafkaError | None]:
+            response = answer.response
             # In the order they were given.
             return {
                 acl: verdict(result.error_code, result.error_message, f"ACL of {acl.principal}", None)
                 for acl, result in zip(answer.items, response.results)
             }
 
-        question: Question[Acl, None] = Question(
+        question: Question[Acl, None, CreateAclsResponse] = Question(
             what="to create ACLs", route=self._routing.any, request=request, read=read
         )
         return await self._requests.each(acls, question, self._requests.deadline(timeout_ms))
@@ -126,21 +126,23 @@ class AclsPart(AdminPart):
                 ]
             )
 
-        def read(answer: BrokerAnswer[AclFilter]) -> dict[AclFilter, Outcomes[Acl, None] | KafkaError]:
-            response: DeleteAclsResponse = answer.response
+        def read(
+            answer: BrokerAnswer[AclFilter, DeleteAclsResponse],
+        ) -> dict[AclFilter, Outcomes[Acl, None] | KafkaError]:
+            response = answer.response
             return {
                 one: verdict(result.error_code, result.error_message, "to delete ACLs", _deleted(result))
                 for one, result in zip(answer.items, response.filter_results)
             }
 
-        question: Question[AclFilter, Outcomes[Acl, None]] = Question(
+        question: Question[AclFilter, Outcomes[Acl, None], DeleteAclsResponse] = Question(
             what="to delete ACLs", route=self._routing.any, request=request, read=read
         )
         return await self._requests.each(matching, question, self._requests.deadline(timeout_ms))
 
 
-def _read_described(answer: BrokerAnswer[str]) -> dict[str, list[Acl]]:
-    response: DescribeAclsResponse = answer.response
+def _read_described(answer: BrokerAnswer[str, DescribeAclsResponse]) -> dict[str, list[Acl]]:
+    response = answer.response
     check(response.error_code, response.error_message, context=answer.items[0])
     acls = [
         Acl(

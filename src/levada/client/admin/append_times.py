@@ -67,8 +67,8 @@ class AppendTimesPart(AdminPart):
                 ],
             )
 
-        def read(answer: BrokerAnswer[TopicPartition]) -> dict[TopicPartition, AppendTime | KafkaError]:
-            response: FetchResponse = answer.response
+        def read(answer: BrokerAnswer[TopicPartition, FetchResponse]) -> dict[TopicPartition, AppendTime | KafkaError]:
+            response = answer.response
             found: dict[TopicPartition, AppendTime | KafkaError] = {}
             for topic in response.responses:
                 for each in topic.partitions:
@@ -76,7 +76,7 @@ class AppendTimesPart(AdminPart):
                     found[place] = verdict(each.error_code, None, str(place), _first_stamped(each, since[place]))
             return found
 
-        question: Question[TopicPartition, AppendTime] = Question(
+        question: Question[TopicPartition, AppendTime, FetchResponse] = Question(
             what="to fetch batches",
             route=self._routing.leaders(lambda partition: partition),
             request=request,

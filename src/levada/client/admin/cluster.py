@@ -112,7 +112,7 @@ class ClusterPart(AdminPart):
         >>> len((await admin.describe_cluster()).brokers)
         1
         """
-        older: Question[str, ClusterDescription] = Question(
+        older: Question[str, ClusterDescription, MetadataResponse] = Question(
             what="to describe the cluster",
             route=self._routing.any,
             request=lambda _, __: MetadataRequest(
@@ -124,7 +124,7 @@ class ClusterPart(AdminPart):
             at_least=1,
             at_most=CLUSTER_OPERATIONS_UNTIL,
         )
-        question: Question[str, ClusterDescription] = Question(
+        question: Question[str, ClusterDescription, DescribeClusterResponse] = Question(
             what=older.what,
             route=self._routing.any,
             request=lambda _, __: DescribeClusterRequest(
@@ -139,7 +139,7 @@ class ClusterPart(AdminPart):
 
     async def describe_features(self, *, broker: int | None = None, timeout_ms: float | None = None) -> Features:
         """The levels of features such as `metadata.version` and `transaction.version`, as one broker knows them."""
-        question: Question[str, Features] = Question(
+        question: Question[str, Features, ApiVersionsResponse] = Question(
             what="to describe features",
             route=self._routing.brokers(lambda _: broker),
             request=lambda _, __: _versions_request(),
@@ -157,7 +157,7 @@ class ClusterPart(AdminPart):
         VersionRange(lowest=0, highest=4)
         """
         deadline = self._requests.deadline(timeout_ms)
-        question: Question[int, dict[int, VersionRange]] = Question(
+        question: Question[int, dict[int, VersionRange], ApiVersionsResponse] = Question(
             what="to describe the requests served",
             route=self._routing.brokers(lambda broker: broker),
             request=lambda _, __: _versions_request(),
@@ -191,14 +191,14 @@ class ClusterPart(AdminPart):
                 validate_only=validate_only,
             )
 
-        older: Question[str, None] = Question(
+        older: Question[str, None, UpdateFeaturesResponse] = Question(
             what="to update features",
             route=self._routing.controller,
             request=lambda _, left_ms: request(left_ms, is_old=True),
             read=_read_updated,
             at_most=0,
         )
-        question: Question[str, None] = Question(
+        question: Question[str, None, UpdateFeaturesResponse] = Question(
             what=older.what,
             route=self._routing.controller,
             request=lambda _, left_ms: request(left_ms, is_old=False),
@@ -211,12 +211,12 @@ class ClusterPart(AdminPart):
     async def unregister_broker(self, broker_id: int, *, timeout_ms: float | None = None) -> None:
         """Forget a broker that is gone for good."""
 
-        def read(answer: BrokerAnswer[str]) -> dict[str, KafkaError | None]:
-            response: UnregisterBrokerResponse = answer.response
+        def read(answer: BrokerAnswer[str, UnregisterBrokerResponse]) -> dict[str, KafkaError | None]:
+            response = answer.response
             outcome = verdict(response.error_code, response.error_message, f"broker {broker_id}", None)
             return {answer.items[0]: outcome}
 
-        question: Question[str, None] = Question(
+        question: Question[str, None, UnregisterBrokerResponse] = Question(
             what="to unregister a broker",
             route=self._routing.any,
             request=lambda _, __: UnregisterBrokerRequest(broker_id=broker_id),
@@ -226,7 +226,7 @@ class ClusterPart(AdminPart):
 
     async def describe_quorum(self, *, timeout_ms: float | None = None) -> Quorum:
         """The controllers' leader, and how far the others are behind it."""
-        question: Question[str, Quorum] = Question(
+        question: Question[str, Quorum, DescribeQuorumResponse] = Question(
             what="to describe the quorum",
             route=self._routing.any,
             request=lambda _, __: DescribeQuorumRequest(
@@ -285,9 +285,9 @@ def _read_features(response: ApiVersionsResponse) -> Features:
     )
 
 
-def _read_updated(answer: BrokerAnswer[str]) -> dict[str, KafkaError | None]:
+def _read_updated(answer: BrokerAnswer[str, UpdateFeaturesResponse]) -> dict[str, KafkaError | None]:
     """Newer brokers do all or nothing, and say once how it went."""
-    response: UpdateFeaturesResponse = answer.response
+    response = answer.response
     check(response.error_code, response.error_message, context="to update features")
     found: dict[str, KafkaError | None] = dict.fromkeys(answer.items)
     for result in response.results:

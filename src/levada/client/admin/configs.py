@@ -117,7 +117,7 @@ class ConfigsPart(AdminPart):
                 include_documentation=include_documentation,
             )
 
-        question: Question[ConfigResource, dict[str, ConfigEntry]] = Question(
+        question: Question[ConfigResource, dict[str, ConfigEntry], DescribeConfigsResponse] = Question(
             what="to describe configurations",
             route=self._routing.brokers(_broker_of),
             request=request,
@@ -152,7 +152,7 @@ class ConfigsPart(AdminPart):
                 validate_only=validate_only,
             )
 
-        question: Question[ConfigResource, None] = Question(
+        question: Question[ConfigResource, None, IncrementalAlterConfigsResponse] = Question(
             what="to alter configurations",
             route=self._routing.brokers(_broker_of),
             request=request,
@@ -189,7 +189,7 @@ class ConfigsPart(AdminPart):
                 validate_only=validate_only,
             )
 
-        question: Question[ConfigResource, None] = Question(
+        question: Question[ConfigResource, None, AlterConfigsResponse] = Question(
             what="to replace configurations",
             route=self._routing.brokers(_broker_of),
             request=request,
@@ -203,14 +203,14 @@ class ConfigsPart(AdminPart):
     ) -> list[ConfigResource]:
         """What has a configuration, of these kinds or of every kind."""
         wanted = list(dict.fromkeys(kinds))
-        older: Question[str, list[ConfigResource]] = Question(
+        older: Question[str, list[ConfigResource], ListConfigResourcesResponse] = Question(
             what="to list configurations",
             route=self._routing.any,
             request=lambda _, __: ListConfigResourcesRequest(),
             read=_read_resources,
             at_most=EVERY_KIND_SINCE - 1,
         )
-        question: Question[str, list[ConfigResource]] = Question(
+        question: Question[str, list[ConfigResource], ListConfigResourcesResponse] = Question(
             what=older.what,
             route=self._routing.any,
             request=lambda _, __: ListConfigResourcesRequest(resource_types=list(wanted)),
@@ -257,8 +257,10 @@ def _change(name: str, change: str | Append | Subtract | None) -> incremental_al
     )
 
 
-def _read_configs(answer: BrokerAnswer[ConfigResource]) -> dict[ConfigResource, dict[str, ConfigEntry] | KafkaError]:
-    response: DescribeConfigsResponse = answer.response
+def _read_configs(
+    answer: BrokerAnswer[ConfigResource, DescribeConfigsResponse],
+) -> dict[ConfigResource, dict[str, ConfigEntry] | KafkaError]:
+    response = answer.response
     found: dict[ConfigResource, dict[str, ConfigEntry] | KafkaError] = {}
     for result in response.results:
         resource = ConfigResource(ConfigKind(result.resource_type), result.resource_name)
@@ -267,8 +269,10 @@ def _read_configs(answer: BrokerAnswer[ConfigResource]) -> dict[ConfigResource, 
     return found
 
 
-def _read_altered(answer: BrokerAnswer[ConfigResource]) -> dict[ConfigResource, KafkaError | None]:
-    response: IncrementalAlterConfigsResponse | AlterConfigsResponse = answer.response
+def _read_altered(
+    answer: BrokerAnswer[ConfigResource, IncrementalAlterConfigsResponse | AlterConfigsResponse],
+) -> dict[ConfigResource, KafkaError | None]:
+    response = answer.response
     found: dict[ConfigResource, KafkaError | None] = {}
     for result in response.responses:
         resource = ConfigResource(ConfigKind(result.resource_type), result.resource_name)
@@ -276,8 +280,10 @@ def _read_altered(answer: BrokerAnswer[ConfigResource]) -> dict[ConfigResource, 
     return found
 
 
-def _read_resources(answer: BrokerAnswer[str]) -> dict[str, list[ConfigResource] | KafkaError]:
-    response: ListConfigResourcesResponse = answer.response
+def _read_resources(
+    answer: BrokerAnswer[str, ListConfigResourcesResponse],
+) -> dict[str, list[ConfigResource] | KafkaError]:
+    response = answer.response
     check(response.error_code, context=answer.items[0])
     found = [ConfigResource(ConfigKind(one.resource_type), one.resource_name) for one in response.config_resources]
     return {answer.items[0]: found}

@@ -78,8 +78,8 @@ class DescribingPart(AdminPart):
         False
         """
 
-        def read(answer: BrokerAnswer[str]) -> dict[str, dict[str, TopicListing]]:
-            response: MetadataResponse = answer.response
+        def read(answer: BrokerAnswer[str, MetadataResponse]) -> dict[str, dict[str, TopicListing]]:
+            response = answer.response
             listings = [
                 TopicListing(topic.name, _id(topic.topic_id), topic.is_internal)
                 for topic in response.topics
@@ -87,7 +87,7 @@ class DescribingPart(AdminPart):
             ]
             return {answer.items[0]: {one.name: one for one in listings if include_internal or not one.is_internal}}
 
-        question: Question[str, dict[str, TopicListing]] = Question(
+        question: Question[str, dict[str, TopicListing], MetadataResponse] = Question(
             what="to list topics",
             route=self._routing.any,
             request=lambda _, __: MetadataRequest(topics=None, allow_auto_topic_creation=False),
@@ -150,7 +150,7 @@ class DescribingPart(AdminPart):
 
     def _page(
         self, names: list[str], cursor: ResponseCursor | None, limit: int
-    ) -> Question[str, DescribeTopicPartitionsResponse]:
+    ) -> Question[str, DescribeTopicPartitionsResponse, DescribeTopicPartitionsResponse]:
         return Question(
             what="to describe topics",
             route=self._routing.any,
@@ -179,7 +179,7 @@ class DescribingPart(AdminPart):
                 include_topic_authorized_operations=include_authorized_operations,
             )
 
-        question: Question[str | TopicId, TopicDescription] = Question(
+        question: Question[str | TopicId, TopicDescription, MetadataResponse] = Question(
             what="to describe topics",
             route=self._routing.any,
             request=request,
@@ -219,8 +219,10 @@ def _in_pages(
     )
 
 
-def _read_metadata(answer: BrokerAnswer[str | TopicId]) -> dict[str | TopicId, TopicDescription | KafkaError]:
-    response: MetadataResponse = answer.response
+def _read_metadata(
+    answer: BrokerAnswer[str | TopicId, MetadataResponse],
+) -> dict[str | TopicId, TopicDescription | KafkaError]:
+    response = answer.response
     found: dict[str | TopicId, TopicDescription | KafkaError] = {}
     for topic in response.topics:
         topic_id = TopicId(topic.topic_id)

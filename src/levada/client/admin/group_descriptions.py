@@ -76,8 +76,10 @@ class GroupDescription:
         return not self.protocol_type
 
 
-def read_consumer_groups(answer: BrokerAnswer[str]) -> dict[str, GroupDescription | KafkaError]:
-    response: ConsumerGroupDescribeResponse = answer.response
+def read_consumer_groups(
+    answer: BrokerAnswer[str, ConsumerGroupDescribeResponse],
+) -> dict[str, GroupDescription | KafkaError]:
+    response = answer.response
     assert answer.broker is not None
     return {
         group.group_id: verdict(
@@ -87,8 +89,8 @@ def read_consumer_groups(answer: BrokerAnswer[str]) -> dict[str, GroupDescriptio
     }
 
 
-def read_classic_groups(answer: BrokerAnswer[str]) -> dict[str, GroupDescription | KafkaError]:
-    response: DescribeGroupsResponse = answer.response
+def read_classic_groups(answer: BrokerAnswer[str, DescribeGroupsResponse]) -> dict[str, GroupDescription | KafkaError]:
+    response = answer.response
     assert answer.broker is not None
     return {
         group.group_id: verdict(

@@ -72,9 +72,9 @@ class GroupOffsetsPart(AdminPart):
 
     def _committed_question(
         self, wanted: Mapping[str, list[TopicPartition] | None], require_stable: bool
-    ) -> Question[str, GroupOffsets]:
+    ) -> Question[str, GroupOffsets, OffsetFetchResponse]:
         passing = COORDINATOR_FAULTS | {ErrorCode.UNSTABLE_OFFSET_COMMIT}
-        older: Question[str, GroupOffsets] = Question(
+        older: Question[str, GroupOffsets, OffsetFetchResponse] = Question(
             what="to list offsets of groups",
             route=self._routing.coordinators(CoordinatorKind.GROUP),
             request=lambda ids, _: _old_fetch(ids[0], wanted[ids[0]], require_stable),
@@ -125,7 +125,7 @@ class GroupOffsetsPart(AdminPart):
                 ],
             )
 
-        question: Question[TopicPartition, None] = Question(
+        question: Question[TopicPartition, None, OffsetCommitResponse] = Question(
             what="to alter offsets of a group",
             route=self._routing.coordinator(CoordinatorKind.GROUP, group_id),
             request=request,
@@ -153,8 +153,8 @@ class GroupOffsetsPart(AdminPart):
                 ],
             )
 
-        def read(answer: BrokerAnswer[TopicPartition]) -> dict[TopicPartition, KafkaError | None]:
-            response: OffsetDeleteResponse = answer.response
+        def read(answer: BrokerAnswer[TopicPartition, OffsetDeleteResponse]) -> dict[TopicPartition, KafkaError | None]:
+            response = answer.response
             check(response.error_code, context=f"group {group_id!r}")
             found: dict[TopicPartition, KafkaError | None] = {}
             for topic in response.topics:
@@ -163,7 +163,7 @@ class GroupOffsetsPart(AdminPart):
                     found[partition] = verdict(one.error_code, None, f"{partition} of group {group_id!r}", None)
             return found
 
-        question: Question[TopicPartition, None] = Question(
+        question: Question[TopicPartition, None, OffsetDeleteResponse] = Question(
             what="to delete offsets of a group",
             route=self._routing.coordinator(CoordinatorKind.GROUP, group_id),
             request=request,
@@ -198,13 +198,13 @@ def _old_fetch(group_id: str, partitions: list[TopicPartition] | None, require_s
     )
 
 
-def _read_many(answer: BrokerAnswer[str]) -> dict[str, GroupOffsets | KafkaError]:
-    response: OffsetFetchResponse = answer.response
+def _read_many(answer: BrokerAnswer[str, OffsetFetchResponse]) -> dict[str, GroupOffsets | KafkaError]:
+    response = answer.response
     return {group.group_id: _offsets(group.group_id, group.error_code, group.topics) for group in response.groups}
 
 
-def _read_old(answer: BrokerAnswer[str]) -> dict[str, GroupOffsets | KafkaError]:
-    response: OffsetFetchResponse = answer.response
+def _read_old(answer: BrokerAnswer[str, OffsetFetchResponse]) -> dict[str, GroupOffsets | KafkaError]:
+    response = answer.response
     (group_id,) = answer.items
     return {group_id: _offsets(group_id, response.error_code, response.topics)}
 
@@ -241,8 +241,10 @@ def _commit_partition(index: int, offset: OffsetAndMetadata) -> OffsetCommitRequ
     )
 
 
-def _read_committed(answer: BrokerAnswer[TopicPartition], group_id: str) -> dict[TopicPartition, KafkaError | None]:
-    response: OffsetCommitResponse = answer.response
+def _read_committed(
+    answer: BrokerAnswer[TopicPartition, OffsetCommitResponse], group_id: str
+) -> dict[TopicPartition, KafkaError | None]:
+    response = answer.response
     found: dict[TopicPartition, KafkaError | None] = {}
     for topic in response.topics:
         for one in topic.partitions:

@@ -23,9 +23,9 @@ from levada.client.admin.request_router import (
 from levada.client.cluster import CoordinatorKind, Deadline
 from levada.client.errors import KafkaError
 from levada.model.error_codes import ErrorCode
-from levada.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from levada.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from levada.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-from levada.protocol.messages.describe_groups import DescribeGroupsRequest
+from levada.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from levada.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from levada.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
@@ -56,7 +56,7 @@ class GroupsPart(AdminPart):
         request = ListGroupsRequest(
             states_filter=[str(state) for state in states], types_filter=[str(type_) for type_ in types]
         )
-        question: Question[int, list[GroupListing]] = Question(
+        question: Question[int, list[GroupListing], ListGroupsResponse] = Question(
             what="to list groups",
             route=self._routing.brokers(lambda broker: broker),
             request=lambda _, __: request,
@@ -84,7 +84,7 @@ class GroupsPart(AdminPart):
         """
         wanted = list(dict.fromkeys(group_ids))
         deadline = self._requests.deadline(timeout_ms)
-        question: Question[str, GroupDescription] = Question(
+        question: Question[str, GroupDescription, ConsumerGroupDescribeResponse] = Question(
             what="to describe groups",
             route=self._routing.coordinators(CoordinatorKind.GROUP),
             request=lambda ids, _: ConsumerGroupDescribeRequest(
@@ -115,7 +115,7 @@ class GroupsPart(AdminPart):
 
     async def delete_groups(self, group_ids: Iterable[str], *, timeout_ms: float | None = None) -> Outcomes[str, None]:
         """Delete groups that have no members, with their offsets."""
-        question: Question[str, None] = Question(
+        question: Question[str, None, DeleteGroupsResponse] = Question(
             what="to delete groups",
             route=self._routing.coordinators(CoordinatorKind.GROUP),
             request=lambda ids, _: DeleteGroupsRequest(groups_names=list(ids)),
@@ -146,8 +146,8 @@ class GroupsPart(AdminPart):
         for member in leaving.values():
             member.reason = f"{DEFAULT_REASON}: {reason}" if reason else DEFAULT_REASON
 
-        def read(answer: BrokerAnswer[str]) -> dict[str, KafkaError | None]:
-            response: LeaveGroupResponse = answer.response
+        def read(answer: BrokerAnswer[str, LeaveGroupResponse]) -> dict[str, KafkaError | None]:
+            response = answer.response
             check(response.error_code, context=f"group {group_id!r}")
             found: dict[str, KafkaError | None] = {}
             for member in response.members:
@@ -155,7 +155,7 @@ class GroupsPart(AdminPart):
                 found[name] = verdict(member.error_code, None, f"member {name!r} of group {group_id!r}", None)
             return found
 
-        question: Question[str, None] = Question(
+        question: Question[str, None, LeaveGroupResponse] = Question(
             what="to remove members",
             route=self._routing.coordinator(CoordinatorKind.GROUP, group_id),
             request=lambda ids, _: LeaveGroupRequest(group_id=group_id, members=[leaving[one] for one in ids]),
@@ -171,7 +171,7 @@ class GroupsPart(AdminPart):
         def request(ids: Sequence[str], _: int) -> DescribeGroupsRequest:
             return DescribeGroupsRequest(groups=list(ids), include_authorized_operations=include_authorized_operations)
 
-        question: Question[str, GroupDescription] = Question(
+        question: Question[str, GroupDescription, DescribeGroupsResponse] = Question(
             what="to describe groups",
             route=self._routing.coordinators(CoordinatorKind.GROUP),
             request=request,
@@ -191,8 +191,8 @@ class GroupsPart(AdminPart):
         }
 
 
-def _read_listings(answer: BrokerAnswer[int]) -> dict[int, list[GroupListing]]:
-    response: ListGroupsResponse = answer.response
+def _read_listings(answer: BrokerAnswer[int, ListGroupsResponse]) -> dict[int, list[GroupListing]]:
+    response = answer.response
     check(response.error_code, context="to list groups")
     listings = [
         GroupListing(group.group_id, group.protocol_type, GroupType(group.group_type), GroupState(group.group_state))
@@ -201,8 +201,8 @@ def _read_listings(answer: BrokerAnswer[int]) -> dict[int, list[GroupListing]]:
     return {answer.items[0]: listings}
 
 
-def _read_deleted(answer: BrokerAnswer[str]) -> dict[str, KafkaError | None]:
-    response: DeleteGroupsResponse = answer.response
+def _read_deleted(answer: BrokerAnswer[str, DeleteGroupsResponse]) -> dict[str, KafkaError | None]:
+    response = answer.response
     return {
         result.group_id: verdict(result.error_code, None, f"group {result.group_id!r}", None)
         for result in response.results

@@ -88,7 +88,7 @@ class LogDirectoriesPart(AdminPart):
         """
         deadline = self._requests.deadline(timeout_ms)
         wanted = None if partitions is None else by_topic(partitions)
-        question: Question[int, dict[str, LogDirectory]] = Question(
+        question: Question[int, dict[str, LogDirectory], DescribeLogDirsResponse] = Question(
             what="to describe log directories",
             route=self._routing.brokers(lambda broker: broker),
             request=lambda _, __: _describe_request(wanted),
@@ -106,7 +106,7 @@ class LogDirectoriesPart(AdminPart):
         def request(items: Sequence[Replica], _: int) -> DescribeLogDirsRequest:
             return _describe_request(by_topic(TopicPartition(one.topic, one.partition) for one in items))
 
-        question: Question[Replica, ReplicaPlace] = Question(
+        question: Question[Replica, ReplicaPlace, DescribeLogDirsResponse] = Question(
             what="to find replicas",
             route=self._routing.brokers(lambda replica: replica.broker),
             request=request,
@@ -137,7 +137,7 @@ class LogDirectoriesPart(AdminPart):
                 ]
             )
 
-        question: Question[Replica, None] = Question(
+        question: Question[Replica, None, AlterReplicaLogDirsResponse] = Question(
             what="to move replicas",
             route=self._routing.brokers(lambda replica: replica.broker),
             request=request,
@@ -178,7 +178,7 @@ def _directory(result: DescribeLogDirsResult) -> LogDirectory:
     )
 
 
-def _read_places(answer: BrokerAnswer[Replica]) -> dict[Replica, ReplicaPlace | KafkaError]:
+def _read_places(answer: BrokerAnswer[Replica, DescribeLogDirsResponse]) -> dict[Replica, ReplicaPlace | KafkaError]:
     found = dict.fromkeys(answer.items, ReplicaPlace(path=None, offset_lag=None))
     for directory in _read_directories(answer.response).values():
         for replica, place in found.items():
@@ -193,8 +193,8 @@ def _read_places(answer: BrokerAnswer[Replica]) -> dict[Replica, ReplicaPlace | 
     return dict(found)
 
 
-def _read_moved(answer: BrokerAnswer[Replica]) -> dict[Replica, KafkaError | None]:
-    response: AlterReplicaLogDirsResponse = answer.response
+def _read_moved(answer: BrokerAnswer[Replica, AlterReplicaLogDirsResponse]) -> dict[Replica, KafkaError | None]:
+    response = answer.response
     assert answer.broker is not None
     found: dict[Replica, KafkaError | None] = {}
     for topic in response.results:

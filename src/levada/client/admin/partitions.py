@@ -104,7 +104,7 @@ class PartitionsPart(AdminPart):
 
     def _positions_question(
         self, specs: Mapping[TopicPartition, OffsetSpec | int], isolation_level: IsolationLevel, at_least: int
-    ) -> Question[TopicPartition, ListedOffset]:
+    ) -> Question[TopicPartition, ListedOffset, ListOffsetsResponse]:
         def request(items: Sequence[TopicPartition], left_ms: int) -> ListOffsetsRequest:
             return ListOffsetsRequest(
                 replica_id=CLIENT,
@@ -158,7 +158,7 @@ class PartitionsPart(AdminPart):
                 timeout_ms=left_ms,
             )
 
-        question: Question[TopicPartition, int] = Question(
+        question: Question[TopicPartition, int, DeleteRecordsResponse] = Question(
             what="to delete records",
             route=self._routing.leaders(_itself),
             request=request,
@@ -182,7 +182,7 @@ class PartitionsPart(AdminPart):
         wanted = None if partitions is None else list(partitions)
         if wanted == []:
             return Outcomes({})
-        question: Question[str, dict[TopicPartition, KafkaError | None]] = Question(
+        question: Question[str, dict[TopicPartition, KafkaError | None], ElectLeadersResponse] = Question(
             what="to elect leaders",
             route=self._routing.controller,
             request=lambda _, left_ms: ElectLeadersRequest(
@@ -229,7 +229,7 @@ class PartitionsPart(AdminPart):
                 ],
             )
 
-        question: Question[TopicPartition, None] = Question(
+        question: Question[TopicPartition, None, AlterPartitionReassignmentsResponse] = Question(
             what="to reassign partitions", route=self._routing.controller, request=request, read=_read_reassigned
         )
         return await self._requests.each(replicas, question, self._requests.deadline(timeout_ms))
@@ -239,19 +239,21 @@ class PartitionsPart(AdminPart):
     ) -> dict[TopicPartition, PartitionReassignment]:
         """The moves that are under way, of these partitions or of all."""
         wanted = None if partitions is None else list(partitions)
-        question: Question[str, dict[TopicPartition, PartitionReassignment]] = Question(
-            what="to list reassignments",
-            route=self._routing.controller,
-            request=lambda _, left_ms: ListPartitionReassignmentsRequest(
-                timeout_ms=left_ms,
-                topics=None
-                if wanted is None
-                else [
-                    ListPartitionReassignmentsTopics(name=topic, partition_indexes=indexes)
-                    for topic, indexes in by_topic(wanted).items()
-                ],
-            ),
-            read=_read_reassignments,
+        question: Question[str, dict[TopicPartition, PartitionReassignment], ListPartitionReassignmentsResponse] = (
+            Question(
+                what="to list reassignments",
+                route=self._routing.controller,
+                request=lambda _, left_ms: ListPartitionReassignmentsRequest(
+                    timeout_ms=left_ms,
+                    topics=None
+                    if wanted is None
+                    else [
+                        ListPartitionReassignmentsTopics(name=topic, partition_indexes=indexes)
+                        for topic, indexes in by_topic(wanted).items()
+                    ],
+                ),
+                read=_read_reassignments,
+            )
         )
         return await self._requests.one(question, self._requests.deadline(timeout_ms))
 
@@ -260,8 +262,10 @@ def _itself(partition: TopicPartition) -> TopicPartition:
     return partition
 
 
-def _read_offsets(answer: BrokerAnswer[TopicPartition]) -> dict[TopicPartition, ListedOffset | KafkaError]:
-    response: ListOffsetsResponse = answer.response
+def _read_offsets(
+    answer: BrokerAnswer[TopicPartition, ListOffsetsResponse],
+) -> dict[TopicPartition, ListedOffset | KafkaError]:
+    response = answer.response
     found: dict[TopicPartition, ListedOffset | KafkaError] = {}
     for topic in response.topics:
         for one in topic.partitions:
@@ -272,8 +276,10 @@ def _read_offsets(answer: BrokerAnswer[TopicPartition]) -> dict[TopicPartition, 
     return found
 
 
-def _read_deleted(answer: BrokerAnswer[TopicPartition]) -> dict[TopicPartition, int | KafkaError]:
-    response: DeleteRecordsResponse = answer.response
+def _read_deleted(
+    answer: BrokerAnswer[TopicPartition, DeleteRecordsResponse],
+) -> dict[TopicPartition, int | KafkaError]:
+    response = answer.response
     found: dict[TopicPartition, int | KafkaError] = {}
     for topic in response.topics:
         for one in topic.partitions:
@@ -282,8 +288,10 @@ def _read_deleted(answer: BrokerAnswer[TopicPartition]) -> dict[TopicPartition, 
     return found
 
 
-def _read_elected(answer: BrokerAnswer[str]) -> dict[str, dict[TopicPartition, KafkaError | None]]:
-    response: ElectLeadersResponse = answer.response
+def _read_elected(
+    answer: BrokerAnswer[str, ElectLeadersResponse],
+) -> dict[str, dict[TopicPartition, KafkaError | None]]:
+    response = answer.response
     check(response.error_code, context=answer.items[0])
     found: dict[TopicPartition, KafkaError | None] = {}
     for topic in response.replica_election_results:
@@ -293,8 +301,10 @@ def _read_elected(answer: BrokerAnswer[str]) -> dict[str, dict[TopicPartition, K
     return {answer.items[0]: found}
 
 
-def _read_reassigned(answer: BrokerAnswer[TopicPartition]) -> dict[TopicPartition, KafkaError | None]:
-    response: AlterPartitionReassignmentsResponse = answer.response
+def _read_reassigned(
+    answer: BrokerAnswer[TopicPartition, AlterPartitionReassignmentsResponse],
+) -> dict[TopicPartition, KafkaError | None]:
+    response = answer.response
     check(response.error_code, response.error_message, context="to reassign partitions")
     found: dict[TopicPartition, KafkaError | None] = {}
     for topic in response.responses:
@@ -304,8 +314,10 @@ def _read_reassigned(answer: BrokerAnswer[TopicPartition]) -> dict[TopicPartitio
     return found
 
 
-def _read_reassignments(answer: BrokerAnswer[str]) -> dict[str, dict[TopicPartition, PartitionReassignment]]:
-    response: ListPartitionReassignmentsResponse = answer.response
+def _read_reassignments(
+    answer: BrokerAnswer[str, ListPartitionReassignmentsResponse],
+) -> dict[str, dict[TopicPartition, PartitionReassignment]]:
+    response = answer.response
     check(response.error_code, response.error_message, context=answer.items[0])
     found = {
         TopicPartition(topic.name, one.partition_index): PartitionReassignment(

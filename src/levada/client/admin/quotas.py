@@ -66,7 +66,7 @@ class QuotasPart(AdminPart):
             )
             for one in filters
         ]
-        question: Question[str, dict[QuotaEntity, dict[str, float]]] = Question(
+        question: Question[str, dict[QuotaEntity, dict[str, float]], DescribeClientQuotasResponse] = Question(
             what="to describe quotas",
             route=self._routing.any,
             request=lambda _, __: DescribeClientQuotasRequest(components=components, strict=strict),
@@ -104,7 +104,7 @@ class QuotasPart(AdminPart):
                 validate_only=validate_only,
             )
 
-        question: Question[QuotaEntity, None] = Question(
+        question: Question[QuotaEntity, None, AlterClientQuotasResponse] = Question(
             what="to alter quotas", route=self._routing.any, request=request, read=_read_altered
         )
         return await self._requests.each(changes, question, self._requests.deadline(timeout_ms))
@@ -114,8 +114,10 @@ def _sorted(entity: QuotaEntity) -> list[tuple[str, str | None]]:
     return sorted(entity, key=lambda part: part[0])
 
 
-def _read_described(answer: BrokerAnswer[str]) -> dict[str, dict[QuotaEntity, dict[str, float]]]:
-    response: DescribeClientQuotasResponse = answer.response
+def _read_described(
+    answer: BrokerAnswer[str, DescribeClientQuotasResponse],
+) -> dict[str, dict[QuotaEntity, dict[str, float]]]:
+    response = answer.response
     check(response.error_code, response.error_message, context=answer.items[0])
     quotas = {
         frozenset((part.entity_type, part.entity_name) for part in entry.entity): {
@@ -126,8 +128,8 @@ def _read_described(answer: BrokerAnswer[str]) -> dict[str, dict[QuotaEntity, di
     return {answer.items[0]: quotas}
 
 
-def _read_altered(answer: BrokerAnswer[QuotaEntity]) -> dict[QuotaEntity, KafkaError | None]:
-    response: AlterClientQuotasResponse = answer.response
+def _read_altered(answer: BrokerAnswer[QuotaEntity, AlterClientQuotasResponse]) -> dict[QuotaEntity, KafkaError | None]:
+    response = answer.response
     found: dict[QuotaEntity, KafkaError | None] = {}
     for entry in response.entries:
         entity = frozenset((part.entity_type, part.entity_name) for part in entry.entity)

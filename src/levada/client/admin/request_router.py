@@ -17,10 +17,14 @@ from levada.client.errors import (
     timed_out,
 )
 from levada.model.error_codes import RETRIABLE, ErrorCode
+from levada.protocol.declare import Request
 
 K = TypeVar("K")
 V = TypeVar("V")
 T = TypeVar("T")
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+"""What a broker answers to one kind of request."""
 
 _E = ErrorCode
 
@@ -45,10 +49,10 @@ Answers: TypeAlias = Mapping[K, V | KafkaError]
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerAnswer(Generic[K]):
+class BrokerAnswer(Generic[K, R_co]):
     """What one broker said about the items it was asked about."""
 
-    response: Any
+    response: R_co
     items: Sequence[K]
     broker: int | None
     """None where any broker would do."""
@@ -70,22 +74,22 @@ Route: TypeAlias = Callable[[Sequence[K]], Coroutine[Any, Any, BrokerRoutes[K]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question(Generic[K, V]):
+class Question(Generic[K, V, R]):
     """One kind of request: whom it goes to, how it asks about items, and how to read the answer."""
 
     what: str
     """Completes the sentence `gave up trying ... after 60000 ms`, such as `to list topics`."""
     route: Route[K]
-    request: Callable[[Sequence[K], int], Any]
+    request: Callable[[Sequence[K], int], Request[R]]
     """From the items and the milliseconds that the broker has."""
-    read: Callable[[BrokerAnswer[K]], Answers[K, V]]
+    read: Callable[[BrokerAnswer[K, R]], Answers[K, V]]
     passing: Collection[ErrorCode] = CONTROLLER_FAULTS
     """What a broker may say of an item that is worth asking again."""
     is_single: bool = False
     """Whether a request can be about one item only."""
     at_least: int = 0
     at_most: int | None = None
-    older: "Question[K, V] | None" = None
+    older: "Question[K, V, Any] | None" = None
     """How to ask a broker that does not know these versions."""
 
 
@@ -127,12 +131,12 @@ class RequestRouter:
             return Deadline(self.cluster.world.clock, self._timeout_ms, is_default=self._has_default_timeout)
         return Deadline(self.cluster.world.clock, timeout_ms)
 
-    async def each(self, items: Iterable[K], question: Question[K, V], deadline: Deadline) -> Outcomes[K, V]:
+    async def each(self, items: Iterable[K], question: Question[K, V, R], deadline: Deadline) -> Outcomes[K, V]:
         """An outcome per item. Raises where nothing was done and no reason is about an item: no broker was reached."""
         answers: dict[K, V | KafkaError] = await self.settle(items, question, deadline)
         return conclude(answers)
 
-    async def one(self, question: Question[str, V], deadline: Deadline) -> V:
+    async def one(self, question: Question[str, V, R], deadline: Deadline) -> V:
         """The answer to a question that is about one thing only."""
         return (await self.each([question.what], question, deadline))[question.what]
 
@@ -142,7 +146,9 @@ class RequestRouter:
         await self.cluster.persist(self.cluster.refresh, deadline, "the brokers were not found", setting=SETTING)
         return sorted(self.cluster.view.brokers)
 
-    async def settle(self, items: Iterable[K], question: Question[K, V], deadline: Deadline) -> dict[K, V | KafkaError]:
+    async def settle(
+        self, items: Iterable[K], question: Question[K, V, R], deadline: Deadline
+    ) -> dict[K, V | KafkaError]:
         """The last word on each item."""
         self.cluster.start()
         items = dict.fromkeys(items)
@@ -175,7 +181,7 @@ class RequestRouter:
             await self._look_around(attempt)
         return {item: answers[item] for item in items}
 
-    async def _ask(self, items: Sequence[K], question: Question[K, V], attempt: _Round[K, V]) -> None:
+    async def _ask(self, items: Sequence[K], question: Question[K, V, R], attempt: _Round[K, V]) -> None:
         """One attempt at some items; what becomes of them is noted as it happens, whatever else takes long."""
         try:
             routes = await self._within(attempt.deadline, question.what, question.route(items))
@@ -193,7 +199,7 @@ class RequestRouter:
         await asyncio.gather(*calls)
 
     async def _ask_broker(
-        self, broker: int | None, items: Sequence[K], question: Question[K, V], attempt: _Round[K, V]
+        self, broker: int | None, items: Sequence[K], question: Question[K, V, R], attempt: _Round[K, V]
     ) -> None:
         timeout_ms = int(min(self._request_timeout_ms, attempt.deadline.remaining_ms()))
         request = question.request(items, timeout_ms)
@@ -214,7 +220,7 @@ class RequestRouter:
         answers: dict[K, V | KafkaError] = _read(question, BrokerAnswer(response, items, broker))
         attempt.answers.update(answers)
 
-    async def _call(self, broker: int | None, request: Any, question: Question[K, V]) -> Any:
+    async def _call(self, broker: int | None, request: Request[R], question: Question[K, V, R]) -> R:
         at_least, at_most = question.at_least, question.at_most
         if broker is None:
             return await self.cluster.call_any(request, at_least=at_least, at_most=at_most)
@@ -270,7 +276,7 @@ def verdict(code: int, message: str | None, context: str, value: V) -> V | Kafka
     return value if code == ErrorCode.NONE else error_for(code, message, context=context)
 
 
-def _read(question: Question[K, V], answer: BrokerAnswer[K]) -> dict[K, V | KafkaError]:
+def _read(question: Question[K, V, R], answer: BrokerAnswer[K, R]) -> dict[K, V | KafkaError]:
     try:
         said = question.read(answer)
     except KafkaError as error:
@@ -281,7 +287,7 @@ def _read(question: Question[K, V], answer: BrokerAnswer[K]) -> dict[K, V | Kafk
     }
 
 
-def _may_pass(item: K, question: Question[K, V], attempt: _Round[K, V], doubts: Deadline) -> bool:
+def _may_pass(item: K, question: Question[K, V, R], attempt: _Round[K, V], doubts: Deadline) -> bool:
     answer = attempt.answers[item]
     if not isinstance(answer, KafkaError):
         return False

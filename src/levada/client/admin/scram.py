@@ -57,7 +57,9 @@ class ScramPart(AdminPart):
     ) -> Outcomes[str, tuple[ScramCredential, ...]]:
         """The credentials of users, or of all who have any."""
         wanted = None if users is None else list(dict.fromkeys(users))
-        question: Question[str, dict[str, tuple[ScramCredential, ...] | KafkaError]] = Question(
+        question: Question[
+            str, dict[str, tuple[ScramCredential, ...] | KafkaError], DescribeUserScramCredentialsResponse
+        ] = Question(
             what="to describe SCRAM credentials",
             route=self._routing.any,
             request=lambda _, __: DescribeUserScramCredentialsRequest(
@@ -83,7 +85,7 @@ class ScramPart(AdminPart):
             else:
                 upsertions.append(self._upsertion(change))
         users = dict.fromkeys([one.name for one in upsertions] + [one.name for one in deletions])
-        question: Question[str, None] = Question(
+        question: Question[str, None, AlterUserScramCredentialsResponse] = Question(
             what="to alter SCRAM credentials",
             route=self._routing.controller,
             request=lambda names, _: AlterUserScramCredentialsRequest(
@@ -114,8 +116,10 @@ def salted_password(password: str, mechanism: ScramMechanism, salt: bytes, itera
     return hashlib.pbkdf2_hmac(HASHES[mechanism], password.encode(), salt, iterations)
 
 
-def _read_described(answer: BrokerAnswer[str]) -> dict[str, dict[str, tuple[ScramCredential, ...] | KafkaError]]:
-    response: DescribeUserScramCredentialsResponse = answer.response
+def _read_described(
+    answer: BrokerAnswer[str, DescribeUserScramCredentialsResponse],
+) -> dict[str, dict[str, tuple[ScramCredential, ...] | KafkaError]]:
+    response = answer.response
     check(response.error_code, response.error_message, context=answer.items[0])
     found: dict[str, tuple[ScramCredential, ...] | KafkaError] = {}
     for result in response.results:
@@ -126,8 +130,8 @@ def _read_described(answer: BrokerAnswer[str]) -> dict[str, dict[str, tuple[Scra
     return {answer.items[0]: found}
 
 
-def _read_altered(answer: BrokerAnswer[str]) -> dict[str, KafkaError | None]:
-    response: AlterUserScramCredentialsResponse = answer.response
+def _read_altered(answer: BrokerAnswer[str, AlterUserScramCredentialsResponse]) -> dict[str, KafkaError | None]:
+    response = answer.response
     return {
         result.user: verdict(result.error_code, result.error_message, f"user {result.user!r}", None)
         for result in response.results

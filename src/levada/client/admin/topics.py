@@ -99,7 +99,7 @@ class TopicsPart(DescribingPart):
             DEFAULT in (topic.partitions, topic.replication_factor) and not topic.assignments
             for topic in wanted.values()
         )
-        question: Question[str, CreatedTopic] = Question(
+        question: Question[str, CreatedTopic, CreateTopicsResponse] = Question(
             what="to create topics",
             route=self._routing.controller,
             request=request,
@@ -117,7 +117,7 @@ class TopicsPart(DescribingPart):
         timeout_ms: float | None = None,
     ) -> Outcomes[str | TopicId, None]:
         """Delete topics by their names, or by their ids, which a topic of the same name made since does not have."""
-        older: Question[str | TopicId, None] = Question(
+        older: Question[str | TopicId, None, DeleteTopicsResponse] = Question(
             what="to delete topics",
             route=self._routing.controller,
             request=lambda items, left_ms: DeleteTopicsRequest(
@@ -128,7 +128,7 @@ class TopicsPart(DescribingPart):
             at_most=IDS_SINCE - 1,
         )
         wanted = list(topics)
-        question: Question[str | TopicId, None] = Question(
+        question: Question[str | TopicId, None, DeleteTopicsResponse] = Question(
             what=older.what,
             route=older.route,
             request=lambda items, left_ms: DeleteTopicsRequest(
@@ -161,7 +161,7 @@ class TopicsPart(DescribingPart):
                 validate_only=validate_only,
             )
 
-        question: Question[str, None] = Question(
+        question: Question[str, None, CreatePartitionsResponse] = Question(
             what="to create partitions",
             route=self._routing.controller,
             request=request,
@@ -193,8 +193,8 @@ def _creatable(topic: NewTopic) -> CreatableTopic:
     )
 
 
-def _read_created(answer: BrokerAnswer[str]) -> dict[str, CreatedTopic | KafkaError]:
-    response: CreateTopicsResponse = answer.response
+def _read_created(answer: BrokerAnswer[str, CreateTopicsResponse]) -> dict[str, CreatedTopic | KafkaError]:
+    response = answer.response
     return {
         topic.name: verdict(topic.error_code, topic.error_message, topic.name, _created(topic))
         for topic in response.topics
@@ -228,9 +228,9 @@ def _deletable(item: str | TopicId) -> DeleteTopicState:
     return DeleteTopicState(name=None, topic_id=item)
 
 
-def _read_deleted(answer: BrokerAnswer[str | TopicId]) -> dict[str | TopicId, KafkaError | None]:
+def _read_deleted(answer: BrokerAnswer[str | TopicId, DeleteTopicsResponse]) -> dict[str | TopicId, KafkaError | None]:
     """A topic that was named by its id may come back under both names, and one that is unknown under one."""
-    response: DeleteTopicsResponse = answer.response
+    response = answer.response
     found: dict[str | TopicId, KafkaError | None] = {}
     for result in response.responses:
         topic_id = TopicId(result.topic_id)
@@ -252,8 +252,8 @@ def _growing(name: str, wanted: int | NewPartitions) -> CreatePartitionsTopic:
     return CreatePartitionsTopic(name=name, count=wanted.total, assignments=assignments)
 
 
-def _read_grown(answer: BrokerAnswer[str]) -> dict[str, KafkaError | None]:
-    response: CreatePartitionsResponse = answer.response
+def _read_grown(answer: BrokerAnswer[str, CreatePartitionsResponse]) -> dict[str, KafkaError | None]:
+    response = answer.response
     return {
         result.name: verdict(result.error_code, result.error_message, result.name, None) for result in response.results
     }

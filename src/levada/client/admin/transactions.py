@@ -25,7 +25,7 @@ from levada.client.types import TopicPartition
 from levada.model.error_codes import ErrorCode
 from levada.protocol.api import ApiKey
 from levada.protocol.messages import describe_transactions
-from levada.protocol.messages.api_versions import ApiVersionsRequest
+from levada.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from levada.protocol.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -124,7 +124,7 @@ class TransactionsPart(AdminPart):
             duration_filter=NO_FILTER if longer_than_ms is None else longer_than_ms,
             transactional_id_pattern=transactional_id_pattern,
         )
-        question: Question[int, list[TransactionListing]] = Question(
+        question: Question[int, list[TransactionListing], ListTransactionsResponse] = Question(
             what="to list transactions",
             route=self._routing.brokers(lambda broker: broker),
             request=lambda _, __: request,
@@ -138,7 +138,7 @@ class TransactionsPart(AdminPart):
         self, transactional_ids: Iterable[str], *, timeout_ms: float | None = None
     ) -> Outcomes[str, TransactionDescription]:
         """What the coordinator knows of each transactional id."""
-        question: Question[str, TransactionDescription] = Question(
+        question: Question[str, TransactionDescription, DescribeTransactionsResponse] = Question(
             what="to describe transactions",
             route=self._routing.coordinators(CoordinatorKind.TRANSACTION),
             request=lambda ids, _: DescribeTransactionsRequest(transactional_ids=list(ids)),
@@ -172,7 +172,7 @@ class TransactionsPart(AdminPart):
                 ]
             )
 
-        question: Question[TopicPartition, tuple[ActiveProducer, ...]] = Question(
+        question: Question[TopicPartition, tuple[ActiveProducer, ...], DescribeProducersResponse] = Question(
             what="to describe producers", route=route, request=request, read=_read_producers, passing=passing
         )
         return await self._requests.each(partitions, question, self._requests.deadline(timeout_ms))
@@ -187,7 +187,7 @@ class TransactionsPart(AdminPart):
             topics=[WritableTxnMarkerTopic(name=partition.topic, partition_indexes=[partition.partition])],
             coordinator_epoch=transaction.coordinator_epoch,
         )
-        question: Question[TopicPartition, None] = Question(
+        question: Question[TopicPartition, None, WriteTxnMarkersResponse] = Question(
             what="to abort a transaction",
             route=self._routing.leaders(lambda item: item),
             request=lambda _, __: WriteTxnMarkersRequest(markers=[marker]),
@@ -206,13 +206,13 @@ class TransactionsPart(AdminPart):
         0
         """
 
-        def read(answer: BrokerAnswer[str]) -> dict[str, FencedProducer | KafkaError]:
-            response: InitProducerIdResponse = answer.response
+        def read(answer: BrokerAnswer[str, InitProducerIdResponse]) -> dict[str, FencedProducer | KafkaError]:
+            response = answer.response
             (transactional_id,) = answer.items
             fenced = FencedProducer(response.producer_id, response.producer_epoch)
             return {transactional_id: verdict(response.error_code, None, transactional_id, fenced)}
 
-        question: Question[str, FencedProducer] = Question(
+        question: Question[str, FencedProducer, InitProducerIdResponse] = Question(
             what="to fence producers",
             route=self._routing.coordinators(CoordinatorKind.TRANSACTION),
             request=lambda ids, left_ms: InitProducerIdRequest(
@@ -233,12 +233,12 @@ class TransactionsPart(AdminPart):
         """Abort transactions that were handed over and not committed; one that has ended or goes on is left alone."""
         wanted = {ticket.transactional_id: ticket for ticket in tickets}
 
-        def read(answer: BrokerAnswer[str]) -> dict[str, KafkaError | None]:
-            response: EndTxnResponse = answer.response
+        def read(answer: BrokerAnswer[str, EndTxnResponse]) -> dict[str, KafkaError | None]:
+            response = answer.response
             (transactional_id,) = answer.items
             return {transactional_id: verdict(response.error_code, None, transactional_id, None)}
 
-        question: Question[str, None] = Question(
+        question: Question[str, None, EndTxnResponse] = Question(
             what="to abort transactions",
             route=self._routing.coordinators(CoordinatorKind.TRANSACTION),
             request=lambda ids, _: EndTxnRequest(
@@ -255,7 +255,7 @@ class TransactionsPart(AdminPart):
 
     async def can_commit_groups(self, *, timeout_ms: float | None = None) -> bool:
         """Whether the brokers commit several transactions as one: Levada's do, others do not."""
-        question: Question[str, bool] = Question(
+        question: Question[str, bool, ApiVersionsResponse] = Question(
             what="to ask for what the brokers can do",
             route=self._routing.any,
             request=lambda _, __: ApiVersionsRequest(
@@ -268,8 +268,10 @@ class TransactionsPart(AdminPart):
         return await self._requests.one(question, self._requests.deadline(timeout_ms))
 
 
-def _read_listings(answer: BrokerAnswer[int]) -> dict[int, list[TransactionListing] | KafkaError]:
-    response: ListTransactionsResponse = answer.response
+def _read_listings(
+    answer: BrokerAnswer[int, ListTransactionsResponse],
+) -> dict[int, list[TransactionListing] | KafkaError]:
+    response = answer.response
     check(response.error_code, context="to list transactions")
     (broker,) = answer.items
     if response.unknown_state_filters:
@@ -282,8 +284,10 @@ def _read_listings(answer: BrokerAnswer[int]) -> dict[int, list[TransactionListi
     return {broker: listings}
 
 
-def _read_transactions(answer: BrokerAnswer[str]) -> dict[str, TransactionDescription | KafkaError]:
-    response: DescribeTransactionsResponse = answer.response
+def _read_transactions(
+    answer: BrokerAnswer[str, DescribeTransactionsResponse],
+) -> dict[str, TransactionDescription | KafkaError]:
+    response = answer.response
     assert answer.broker is not None
     return {
         one.transactional_id: verdict(one.error_code, None, one.transactional_id, _transaction(one, answer.broker))
@@ -306,9 +310,9 @@ def _transaction(state: describe_transactions.TransactionState, coordinator: int
 
 
 def _read_producers(
-    answer: BrokerAnswer[TopicPartition],
+    answer: BrokerAnswer[TopicPartition, DescribeProducersResponse],
 ) -> dict[TopicPartition, tuple[ActiveProducer, ...] | KafkaError]:
-    response: DescribeProducersResponse = answer.response
+    response = answer.response
     found: dict[TopicPartition, tuple[ActiveProducer, ...] | KafkaError] = {}
     for topic in response.topics:
         for one in topic.partitions:
@@ -330,8 +334,10 @@ def _producer(state: ProducerState) -> ActiveProducer:
     )
 
 
-def _read_markers(answer: BrokerAnswer[TopicPartition]) -> dict[TopicPartition, KafkaError | None]:
-    response: WriteTxnMarkersResponse = answer.response
+def _read_markers(
+    answer: BrokerAnswer[TopicPartition, WriteTxnMarkersResponse],
+) -> dict[TopicPartition, KafkaError | None]:
+    response = answer.response
     found: dict[TopicPartition, KafkaError | None] = {}
     for marker in response.markers:
         for topic in marker.topics:

@@ -12,8 +12,8 @@ from levada.client.consumer.poll_watch import PollWatch
 from levada.client.errors import KafkaError
 from levada.model.error_codes import ErrorCode
 from levada.protocol.api import ApiKey
-from levada.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from levada.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from levada.protocol.messages.heartbeat import HeartbeatRequest
+from levada.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 
 logger = logging.getLogger("levada.client")
 
@@ -144,9 +144,7 @@ class ClassicHeartbeats:
 
         at_least = FIRST_STATIC if member.instance_id is not None else 0
         limit_ms = min(self._request_ms, self._session_ms)
-        response: HeartbeatResponse = await self._coordinator.ask(
-            ApiKey.HEARTBEAT, build, timeout_ms=limit_ms, at_least=at_least
-        )
+        response = await self._coordinator.ask(ApiKey.HEARTBEAT, build, timeout_ms=limit_ms, at_least=at_least)
         return response.error_code
 
     async def _leave_late(self) -> None:
@@ -166,7 +164,7 @@ class ClassicHeartbeats:
             identity = MemberIdentity(member_id=member_id, group_instance_id=member.instance_id, reason=reason)
             return LeaveGroupRequest(group_id=member.group_id, members=[identity])
 
-        response: LeaveGroupResponse = await self._coordinator.ask(ApiKey.LEAVE_GROUP, build)
+        response = await self._coordinator.ask(ApiKey.LEAVE_GROUP, build)
         codes = [response.error_code, *(member.error_code for member in response.members)]
         for code in codes:
             if code != ErrorCode.NONE:

@@ -128,9 +128,7 @@ class ClassicJoin:
             )
 
         at_least = FIRST_STATIC if self._member.instance_id is not None else 0
-        response: JoinGroupResponse = await self._coordinator.ask(
-            ApiKey.JOIN_GROUP, build, timeout_ms=self._limit_ms, at_least=at_least
-        )
+        response = await self._coordinator.ask(ApiKey.JOIN_GROUP, build, timeout_ms=self._limit_ms, at_least=at_least)
         self._check_join(response)
         self._member.member_id = response.member_id
         return await self._sync(response, topics)
@@ -180,9 +178,7 @@ class ClassicJoin:
             )
 
         at_least = FIRST_STATIC_SYNC if self._member.instance_id is not None else 0
-        response: SyncGroupResponse = await self._coordinator.ask(
-            ApiKey.SYNC_GROUP, build, timeout_ms=self._limit_ms, at_least=at_least
-        )
+        response = await self._coordinator.ask(ApiKey.SYNC_GROUP, build, timeout_ms=self._limit_ms, at_least=at_least)
         if response.error_code != ErrorCode.NONE:
             self._refuse(response.error_code, "SyncGroup")
         if response.protocol_name not in (None, joined.protocol_name):

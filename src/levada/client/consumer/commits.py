@@ -23,8 +23,8 @@ from levada.client.errors import CommitFailed, IllegalState, KafkaError, Rebalan
 from levada.client.types import GroupMetadata, OffsetAndMetadata, TopicPartition
 from levada.model.error_codes import ErrorCode
 from levada.protocol.api import ApiKey
-from levada.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-from levada.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
+from levada.protocol.messages.offset_commit import OffsetCommitRequest
+from levada.protocol.messages.offset_fetch import OffsetFetchRequest
 
 logger = logging.getLogger("levada.client")
 
@@ -270,9 +270,7 @@ class Commits:
         def build(version: int) -> OffsetCommitRequest:
             return commit_request(who, offsets, view)
 
-        response: OffsetCommitResponse = await self._coordinator.ask(
-            ApiKey.OFFSET_COMMIT, build, at_most=newest_version(offsets, view)
-        )
+        response = await self._coordinator.ask(ApiKey.OFFSET_COMMIT, build, at_most=newest_version(offsets, view))
         refused = {one: code for one, code in commit_codes(response, view).items() if code != ErrorCode.NONE}
         for partition, code in refused.items():
             if code not in PARTITION_FAULTS:
@@ -320,9 +318,7 @@ class Commits:
         def build(version: int) -> OffsetFetchRequest:
             return fetch_request(who, partitions, view, version, require_stable=self._wants_stable)
 
-        response: OffsetFetchResponse = await self._coordinator.ask(
-            ApiKey.OFFSET_FETCH, build, at_most=newest_version(partitions, view)
-        )
+        response = await self._coordinator.ask(ApiKey.OFFSET_FETCH, build, at_most=newest_version(partitions, view))
         code = fetch_code(response)
         if code == ErrorCode.NONE:
             return fetched_offsets(response, view)

@@ -1,13 +1,16 @@
 """The coordinator of a group, over a connection of its own: a join that waits there must not hold up fetches."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 from levada.client.cluster import Cluster, CoordinatorKind, Node
 from levada.client.errors import Disconnected, IllegalState, KafkaError, TimedOut, error_for
 from levada.model.error_codes import ErrorCode
 from levada.net.channel import ChannelClosed
+from levada.protocol.declare import Request
 from levada.protocol.errors import CodecError
+
+T = TypeVar("T")
 
 MOVED = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
 
@@ -24,12 +27,12 @@ class GroupCoordinatorLookup:
     async def ask(
         self,
         api_key: int,
-        build: Callable[[int], Any],
+        build: Callable[[int], Request[T]],
         *,
         timeout_ms: float | None = None,
         at_least: int = 0,
         at_most: int | None = None,
-    ) -> Any:
+    ) -> T:
         """The answer to a request that is built for the version both sides speak."""
         node = await self._reach()
         try:

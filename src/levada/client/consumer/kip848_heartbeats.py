@@ -157,9 +157,7 @@ class Kip848Heartbeats:
 
         at_least = PATTERNS_SINCE if self._report.subscriptions.mode is Mode.SERVER_PATTERN else 0
         try:
-            response: ConsumerGroupHeartbeatResponse = await self._coordinator.ask(
-                ApiKey.CONSUMER_GROUP_HEARTBEAT, build, at_least=at_least
-            )
+            response = await self._coordinator.ask(ApiKey.CONSUMER_GROUP_HEARTBEAT, build, at_least=at_least)
         except KafkaError as error:
             if life == self._life:
                 self._fail(_explained(error))

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from levada.groups.consumer.group import ConsumerGroup, ResolvedRegex
 from levada.groups.consumer.member import ConsumerGroupMember
 from levada.groups.consumer.refusals import Refusal
 from levada.metadata.image import Image
 from levada.model.error_codes import ErrorCode
-from levada.model.regexes import InvalidRegex, compiled
+from levada.model.regexes import InvalidRegex, Regex, compiled
 
 MIN_REFRESH_INTERVAL_MS = 10_000
 """However fast members and topics come, a group's expressions are not matched again before."""
@@ -56,7 +55,7 @@ class Resolution:
 
     image: Image
     matched: dict[str, list[str]]
-    _patterns: list[tuple[str, Any]] = field(default_factory=list)
+    _patterns: list[tuple[str, Regex]] = field(default_factory=list)
     _names: Iterator[str] = field(default_factory=lambda: iter(()))
 
     @classmethod
