@@ -10,7 +10,7 @@ import pytest
 from levada.model.hashes import coordinator_partition
 from levada.records import BatchView, iter_batches
 from levada.transactions import TransactionState
-from levada.transactions.records import decode
+from levada.transactions.records import TransactionLogValue, decode
 from tests.brokers import BrokerProcess
 from tests.integration.isolation import COMMITTED, READERS, UNCOMMITTED, end_of, ends_at, read_committed
 from tests.integration.test_group_commit import COORDINATOR_PARTITIONS, begin, commit, states, values_of
@@ -31,7 +31,7 @@ def cut_behind(path: Path, is_last: Callable[[BatchView], bool]) -> None:
 
 def is_prepared(batch: BatchView) -> bool:
     values = [one.value for one in (decode(each.key or b"", each.value) for each in batch.records()) if one is not None]
-    states = [value.transaction_status for value in values if value is not None]
+    states = [value.transaction_status for value in values if isinstance(value, TransactionLogValue)]
     return states == [TransactionState.PREPARE_COMMIT.number] * MEMBERS
 
 

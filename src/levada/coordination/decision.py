@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 Reply = TypeVar("Reply")
 
@@ -18,10 +18,13 @@ class EndOfTransaction:
 
 
 class Record(NamedTuple):
-    """A key that says what it is about, and the value that holds from now on; no value ends it."""
+    """A key that says what it is about, and the value that holds from now on; no value ends it.
 
-    key: Any
-    value: Any | None
+    Which classes they have is each machine's own: it looks, and knows then what the value's is.
+    """
+
+    key: object
+    value: object | None
     producer_id: int = NO_PRODUCER
     """Of a transaction: the record counts when that is committed."""
     producer_epoch: int = NO_PRODUCER

@@ -17,7 +17,13 @@ from levada.groups.describing import described, listed, unknown
 from levada.groups.group import CONSUMER, ClassicGroupState, Group
 from levada.groups.offsets import CommittedOffset, Offsets, TopicOffsets, Topics, is_id_of
 from levada.groups.rebalance import ClassicTimer
-from levada.groups.records import ConsumerGroupMetadataKey, GroupMetadataKey, OffsetCommitKey
+from levada.groups.records import (
+    ConsumerGroupMetadataKey,
+    GroupMetadataKey,
+    GroupMetadataValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
 from levada.groups.settings import GroupSettings
 from levada.groups.upkeep import Chores, GroupCleanup, GroupRules, TopicDeletion
 from levada.metadata.image import Image
@@ -88,15 +94,17 @@ class GroupMachine:
         self._chores = Chores()
 
     def apply(self, record: Record) -> None:
-        key = record.key
+        key, value = record.key, record.value
         if isinstance(key, OffsetCommitKey):
-            self.offsets.apply(record)
-            if record.value is not None and not self._has_group(key.group):
+            assert value is None or isinstance(value, OffsetCommitValue)
+            self.offsets.apply(key, value, record.producer_id)
+            if value is not None and not self._has_group(key.group):
                 self.classic.make_simple(key.group)
         elif isinstance(key, EndOfTransaction):
             self.offsets.end_transaction(key)
         elif isinstance(key, GroupMetadataKey):
-            self.classic.apply(key, record.value)
+            assert value is None or isinstance(value, GroupMetadataValue)
+            self.classic.apply(key, value)
         else:
             self.consumer.apply(record)
 
@@ -213,12 +221,13 @@ class GroupMachine:
         self.outbox.answer(token, codes)
 
     def _refusal_of(self, commit: Record, topics: Topics) -> ErrorCode:
-        value = commit.value
-        assert value is not None, "a commit has an offset"
+        key, value = commit.key, commit.value
+        assert isinstance(key, OffsetCommitKey)
+        assert isinstance(value, OffsetCommitValue), "a commit has an offset"
         if len(value.metadata) > self._settings.max_offset_metadata_size:
             return ErrorCode.OFFSET_METADATA_TOO_LARGE
         # It was looked up some turns ago; since then the topic may have been deleted, and made anew.
-        is_there = is_id_of(value.topic_id, topics.get(commit.key.topic))
+        is_there = is_id_of(value.topic_id, topics.get(key.topic))
         return ErrorCode.NONE if is_there else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def committed(
@@ -347,7 +356,7 @@ class GroupMachine:
             return ErrorCode.GROUP_ID_NOT_FOUND if epoch >= 0 else ErrorCode.NONE
         committer = Committer(request.member_id, request.group_instance_id, epoch, version, is_transactional)
         topics = self._topics()
-        keys = (one.key for one in records)
+        keys = (one.key for one in records if isinstance(one.key, OffsetCommitKey))
         partitions = ((topics[key.topic].topic_id, key.partition) for key in keys if key.topic in topics)
         return self.consumer.check_commit(consumer, committer, partitions)
 

@@ -76,8 +76,8 @@ class Offsets:
     def has_pending(self, group_id: str) -> bool:
         return group_id in self._open
 
-    def apply(self, record: Record) -> None:
-        key, value = record.key, record.value
+    def apply(self, key: OffsetCommitKey, value: OffsetCommitValue | None, producer_id: int) -> None:
+        """A commit, or the end of one; with a producer's id it counts when that producer's transaction is committed."""
         if value is None:
             self._forget(key.group, key.topic, key.partition)
             return
@@ -91,7 +91,6 @@ class Offsets:
             value.topic_id,
             self._next_order,
         )
-        producer_id = record.producer_id
         if producer_id == NO_PRODUCER:
             partitions = self._by_group.setdefault(key.group, {}).setdefault(key.topic, {})
             self._count += key.partition not in partitions

@@ -228,13 +228,14 @@ RECORD_TYPES: dict[int, tuple[type[Any], type[Any]]] = {
     **{key.api_key: (key, value) for key, value in _PAIRS},
 }
 """The key and the value of each type that this release knows."""
+_NUMBERS: dict[type, bytes] = {key: key.api_key.to_bytes(2, "big") for key, _ in _PAIRS}
 
 _KEY_VERSION = 0
 
 
 def encode(one: Record) -> tuple[bytes, bytes | None]:
     """Key and value, the value in the version that Apache 4.3 writes."""
-    key = one.key.api_key.to_bytes(2, "big") + encode_bytes(one.key, _KEY_VERSION)
+    key = _NUMBERS[type(one.key)] + encode_bytes(one.key, _KEY_VERSION)
     if one.value is None:
         return key, None
     version = written_version(one.value)

@@ -9,8 +9,10 @@ from levada.protocol.declare import Struct
 from levada.protocol.schema import FieldSpec, fields_of
 
 
-def plain_of(message: Struct, version: int) -> dict[str, Any]:
+def plain_of(message: object, version: int) -> dict[str, Any]:
     """The fields that the version has, those in tags only where they are not the default; bytes are base64."""
+    # The decorators make structs of classes that the type checker takes for others.
+    assert isinstance(message, Struct)
     return dict(_fields(message, version))
 
 

@@ -20,7 +20,7 @@ from levada.transactions import adding, ending, initializing
 from levada.transactions.describing import described
 from levada.transactions.group_commit import GroupMember, GroupOutcome, commit_together, committed
 from levada.transactions.markers import MARKERS, Marker, MarkerWork
-from levada.transactions.records import TransactionLogKey
+from levada.transactions.records import TransactionLogKey, TransactionLogValue
 from levada.transactions.settings import TransactionSettings
 from levada.transactions.states import DECIDED, IDLE, TransactionState
 from levada.transactions.transaction import TopicPartition, Transaction, record_of, removal_of, transaction_from
@@ -83,6 +83,7 @@ class TransactionMachine:
             self._transactions.pop(transactional_id, None)
             self._open.pop(transactional_id, None)
             return
+        assert isinstance(record.value, TransactionLogValue)
         transaction = transaction_from(transactional_id, record.value)
         if transaction is None:
             return

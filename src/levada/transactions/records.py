@@ -56,9 +56,10 @@ _KEY_VERSION = 0
 def encode(one: Record, transaction_version: int = EPOCH_BUMP_VERSION) -> tuple[bytes, bytes | None]:
     """Key and value, the value in the version that Apache writes at this level of the feature."""
     key = TRANSACTION_LOG.to_bytes(2, "big") + encode_bytes(one.key, _KEY_VERSION)
-    value: TransactionLogValue | None = one.value
+    value = one.value
     if value is None:
         return key, None
+    assert isinstance(value, TransactionLogValue)
     version = written_version(value, transaction_version)
     return key, version.to_bytes(2, "big") + encode_bytes(value if version else _plain(value), version)
 

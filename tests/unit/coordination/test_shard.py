@@ -56,6 +56,7 @@ class Counting:
         self._timers.set(amount, due_ms)
 
     def apply(self, record: Record) -> None:
+        assert record.value is None or isinstance(record.value, int)
         self.total += record.value or 0
 
     def on_loaded(self, now_ms: int) -> None:

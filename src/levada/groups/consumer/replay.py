@@ -33,7 +33,8 @@ from levada.groups.records import (
 
 def replay(groups: dict[str, ConsumerGroup], record: Record) -> None:
     """Apply a record of keys 3 to 8 or 16; the end of what is not there changes nothing, as in a cleaned log."""
-    key, value = record.key, record.value
+    key: Any = record.key
+    value = record.value
     if isinstance(key, ConsumerGroupMetadataKey) and value is None:
         groups.pop(key.group_id, None)
         return

@@ -10,7 +10,7 @@ from levada.groups.consumer import Client, ConsumerGroup, ConsumerGroups, Consum
 from levada.groups.consumer.group import Tally
 from levada.groups.group import Group
 from levada.groups.group_records import group_from
-from levada.groups.records import GroupMetadataKey, decode, encode
+from levada.groups.records import GroupMetadataKey, GroupMetadataValue, decode, encode
 from levada.metadata.image import BrokerState, Image, PartitionState, TopicState
 from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.consumer_group_heartbeat import (
@@ -140,6 +140,7 @@ class Coordinator:
         elif record.value is None:
             self.classic.pop(record.key.group, None)
         else:
+            assert isinstance(record.value, GroupMetadataValue)
             self.classic[record.key.group] = group_from(record.key.group, record.value)
 
     def restart(self) -> None:
