@@ -18,7 +18,7 @@ from levada.protocol.messages.end_txn import EndTxnRequest
 from levada.protocol.messages.find_coordinator import FindCoordinatorRequest
 from levada.protocol.messages.group_commit import GroupCommitMember, GroupCommitRequest, GroupCommitResponse
 from levada.protocol.messages.init_producer_id import InitProducerIdRequest
-from levada.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from levada.protocol.messages.produce import IMPLICIT_ADD_SINCE, PartitionProduceData, ProduceRequest, TopicProduceData
 from levada.records import build_batch
 from tests.brokers import BrokerProcess, sound
 from tests.integration.isolation import COMMITTED, UNCOMMITTED, end_of, ends_at, read_committed
@@ -27,7 +27,6 @@ from tests.integration.test_wire import talk
 
 COORDINATOR_PARTITIONS = 50
 TRANSACTION = 1
-IMPLICIT_ADD = 12
 """The version of Produce that makes its partitions part of the transaction."""
 SHORT_TIMEOUT_MS = 3_000
 SETTINGS = ("transaction.abort.timed.out.transaction.cleanup.interval.ms=100",)
@@ -78,7 +77,7 @@ async def write(channel: Channel, member: GroupCommitMember, topic: str, partiti
     )
     data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=partition, records=batch)])
     request = ProduceRequest(transactional_id=member.transactional_id, acks=-1, timeout_ms=10_000, topic_data=[data])
-    answer = await channel.call(request, IMPLICIT_ADD)
+    answer = await channel.call(request, IMPLICIT_ADD_SINCE)
     return ErrorCode(answer.responses[0].partition_responses[0].error_code)
 
 

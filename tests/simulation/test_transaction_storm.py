@@ -18,6 +18,7 @@ from levada.broker.transaction_coordinator import TransactionCoordinator
 from levada.coordination.decision import EndOfTransaction, Record
 from levada.coordination.shard import Shard
 from levada.model.error_codes import ErrorCode
+from levada.protocol.messages.produce import IMPLICIT_ADD_SINCE
 from levada.sim.actors.transactional_producer import TOPIC
 from levada.sim.checkers import CheckFailed
 from levada.sim.checkers.transaction_history import (
@@ -193,7 +194,7 @@ def test_late_records_that_nobody_verifies_are_caught(monkeypatch: pytest.Monkey
     ask = verification.ask_coordinator
 
     def trusting(unverified: Any, transactional_id: str, version: int, broker: Any) -> "asyncio.Future[Any]":
-        if version >= verification.PRODUCE_ADDS_SINCE:
+        if version >= IMPLICIT_ADD_SINCE:
             return ask(unverified, transactional_id, version, broker)
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         future.set_result(ErrorCode.NONE)

@@ -13,7 +13,6 @@ from levada.broker.fast_path import (
 )
 from levada.broker.fetch_reading import READ_COMMITTED
 from levada.broker.fetch_sessions import FINAL_EPOCH, NO_SESSION
-from levada.broker.handlers.fetch import TOPIC_IDS_SINCE
 from levada.broker.metrics import ApisCalled, TopicMetrics
 from levada.broker.partition import ANY_EPOCH, Partition
 from levada.broker.request_templates import ResponseTemplate
@@ -23,6 +22,7 @@ from levada.model.errors import ApiError
 from levada.net.reply import Reply
 from levada.protocol.api import ApiKey
 from levada.protocol.messages.fetch import (
+    TOPIC_IDS_SINCE,
     FetchableTopicResponse,
     FetchPartition,
     FetchRequest,

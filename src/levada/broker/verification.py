@@ -14,13 +14,12 @@ from levada.broker.partition import Partition
 from levada.model.buffers import Buffer
 from levada.model.error_codes import ErrorCode
 from levada.model.errors import ApiError, InvalidTransactionState
-from levada.protocol.messages.produce import ProduceRequest
+from levada.protocol.messages.produce import IMPLICIT_ADD_SINCE, ProduceRequest
 from levada.records.batch import HEADER_SIZE, TRANSACTIONAL_BIT
 
 IMPLICIT_ADD = 5
 """The version of AddPartitionsToTxn in which a broker adds what its clients write to."""
 
-PRODUCE_ADDS_SINCE = 12
 PRODUCE_KNOWS_ABORTABLE_SINCE = 11
 
 TopicPartition: TypeAlias = tuple[str, int]
@@ -101,7 +100,7 @@ def ask_coordinator(
 ) -> "asyncio.Future[ErrorCode | Codes]":
     """A future of a code for all, or of a code for each partition; ApiError if this broker does not coordinate it."""
     producer = transactional_id, unverified.producer_id, unverified.producer_epoch
-    if version >= PRODUCE_ADDS_SINCE:
+    if version >= IMPLICIT_ADD_SINCE:
         return broker.transactions.submit(
             transactional_id,
             lambda machine, token, now_ms: machine.add_partitions(
@@ -133,7 +132,7 @@ def as_retriable(code: ErrorCode, *, knows_concurrent: bool, otherwise: ErrorCod
 def _as_known(code: ErrorCode, version: int) -> ErrorCode:
     if code == ErrorCode.TRANSACTION_ABORTABLE and version < PRODUCE_KNOWS_ABORTABLE_SINCE:
         return ErrorCode.INVALID_TXN_STATE
-    knows = version >= PRODUCE_ADDS_SINCE
+    knows = version >= IMPLICIT_ADD_SINCE
     return as_retriable(code, knows_concurrent=knows, otherwise=ErrorCode.NOT_ENOUGH_REPLICAS)
 
 

@@ -15,7 +15,12 @@ from levada.groups.records import GroupMetadataKey, GroupMetadataValue
 from levada.groups.settings import GroupSettings
 from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.heartbeat import HeartbeatRequest
-from levada.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from levada.protocol.messages.join_group import (
+    MEMBER_ID_SINCE,
+    SKIP_ASSIGNMENT_SINCE,
+    JoinGroupRequest,
+    JoinGroupResponse,
+)
 from levada.protocol.messages.leave_group import MemberIdentity
 from levada.protocol.messages.offset_commit import OffsetCommitRequest
 from levada.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -41,12 +46,12 @@ class JoiningClient:
     @property
     def needs_member_id_first(self) -> bool:
         """Takes MEMBER_ID_REQUIRED for an answer (KIP-394)."""
-        return self.version >= 4
+        return self.version >= MEMBER_ID_SINCE
 
     @property
     def can_skip_assignment(self) -> bool:
         """A leader that returns may be told that nothing is to be assigned (KIP-814)."""
-        return self.version >= 9
+        return self.version >= SKIP_ASSIGNMENT_SINCE
 
 
 class ClassicGroups:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from enum import Enum
 
 from levada.model.error_codes import ErrorCode
-from levada.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from levada.protocol.messages.end_txn import EPOCH_BUMP_SINCE, EndTxnRequest, EndTxnResponse
 from levada.transactions.records import NO_EPOCH, NO_GROUP, NO_PRODUCER_ID
 from levada.transactions.settings import EPOCH_BUMP_VERSION
 from levada.transactions.states import DECIDED, TransactionState
@@ -12,9 +12,6 @@ from levada.transactions.transaction import CLASSIC_VERSION, MAX_EPOCH, Transact
 
 FENCED_SINCE = 2
 """Clients of older versions are told INVALID_PRODUCER_EPOCH where others are told PRODUCER_FENCED (KIP-588)."""
-
-BUMPS_EPOCH = 5
-"""The first version of EndTxn that tells the epoch of the next transaction."""
 
 
 class EndingStep(Enum):
@@ -59,7 +56,7 @@ STEPS_OF_RETRIES: dict[tuple[TransactionState, bool], EndingStep] = {
 
 def client_version_of(version: int) -> int:
     """The transaction version in which a client of this version of EndTxn speaks."""
-    return EPOCH_BUMP_VERSION if version >= BUMPS_EPOCH else CLASSIC_VERSION
+    return EPOCH_BUMP_VERSION if version >= EPOCH_BUMP_SINCE else CLASSIC_VERSION
 
 
 def end(
@@ -108,7 +105,7 @@ def response(known: Transaction | None, decided: Transaction | ErrorCode, versio
     if code is ErrorCode.PRODUCER_FENCED and version < FENCED_SINCE:
         code = ErrorCode.INVALID_PRODUCER_EPOCH
     goes_on = decided if isinstance(decided, Transaction) else known
-    if code or version < BUMPS_EPOCH or goes_on is None:
+    if code or version < EPOCH_BUMP_SINCE or goes_on is None:
         return EndTxnResponse(error_code=code, producer_id=NO_PRODUCER_ID, producer_epoch=NO_EPOCH)
     producer_id, producer_epoch = goes_on.next_identity
     return EndTxnResponse(producer_id=producer_id, producer_epoch=producer_epoch)

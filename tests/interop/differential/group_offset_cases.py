@@ -17,6 +17,8 @@ from levada.protocol.messages.offset_delete import (
     OffsetDeleteRequestTopic,
 )
 from levada.protocol.messages.offset_fetch import (
+    MANY_GROUPS_SINCE,
+    TOPIC_IDS_SINCE,
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
@@ -36,7 +38,6 @@ from tests.interop.differential.group_cases import (
 )
 
 COMMIT, FETCH, DELETE = ApiKey.OFFSET_COMMIT, ApiKey.OFFSET_FETCH, ApiKey.OFFSET_DELETE
-IDS_SINCE, MANY_GROUPS_SINCE = 10, 8
 
 Where = tuple[str, int]
 """A topic and one of its partitions."""
@@ -58,7 +59,7 @@ def commit(
     instance: str | None = None,
     retention_ms: int = -1,
 ) -> OffsetCommitRequest:
-    by_id = side.version >= IDS_SINCE
+    by_id = side.version >= TOPIC_IDS_SINCE
     topics = [
         OffsetCommitRequestTopic(
             name="" if by_id else topic,
@@ -93,7 +94,7 @@ def fetched(
     if side.version < MANY_GROUPS_SINCE:
         asked = [OffsetFetchRequestTopic(name=topic, partition_indexes=[index]) for topic, index in where]
         return OffsetFetchRequest(group_id=group, topics=None if every else asked)
-    by_id = side.version >= IDS_SINCE
+    by_id = side.version >= TOPIC_IDS_SINCE
     topics = [
         OffsetFetchRequestTopics(
             name="" if by_id else topic,

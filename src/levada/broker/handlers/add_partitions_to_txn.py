@@ -8,6 +8,7 @@ from levada.model.error_codes import ErrorCode
 from levada.model.topics import INTERNAL_TOPICS
 from levada.protocol.api import ApiKey, stable_versions
 from levada.protocol.messages.add_partitions_to_txn import (
+    BY_BROKERS_SINCE,
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
@@ -20,7 +21,6 @@ from levada.protocol.messages.add_partitions_to_txn import (
 API = ApiKey.ADD_PARTITIONS_TO_TXN
 VERSIONS = stable_versions(API)
 
-BY_BROKERS_SINCE = 4
 
 Codes = Mapping[tuple[str, int], ErrorCode]
 

@@ -18,6 +18,8 @@ from levada.protocol.messages.api_versions import (
 API = ApiKey.API_VERSIONS
 VERSIONS = stable_versions(API)
 
+SOFTWARE_SINCE = 3
+"""Clients name their software and its version (KIP-511)."""
 ZERO_MINIMUM_SINCE = 4
 OWN_SOFTWARE = "levada"
 
@@ -25,7 +27,7 @@ _LEGAL_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 def handle(message: ApiVersionsRequest, request: Request) -> ApiVersionsResponse:
-    if request.version >= 3 and not _names_its_software(message):
+    if request.version >= SOFTWARE_SINCE and not _names_its_software(message):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
     image = request.broker.image
     return ApiVersionsResponse(

@@ -9,12 +9,11 @@ from levada.broker.fetch_sessions import NO_SESSION
 from levada.broker.route import Request
 from levada.model.errors import ApiError
 from levada.protocol.api import ApiKey, stable_versions
-from levada.protocol.messages.fetch import FetchRequest, FetchResponse
+from levada.protocol.messages.fetch import TOPIC_IDS_SINCE, FetchRequest, FetchResponse
 
 API = ApiKey.FETCH
 VERSIONS = stable_versions(API)
 
-TOPIC_IDS_SINCE = 13
 LARGE = 1_000
 """Partitions where something may have changed; more are not looked at in one turn of the loop."""
 

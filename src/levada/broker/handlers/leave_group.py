@@ -7,6 +7,7 @@ from levada.broker.route import Request
 from levada.model.error_codes import ErrorCode
 from levada.protocol.api import ApiKey, stable_versions
 from levada.protocol.messages.leave_group import (
+    MANY_MEMBERS_SINCE,
     LeaveGroupRequest,
     LeaveGroupResponse,
     MemberIdentity,
@@ -15,8 +16,6 @@ from levada.protocol.messages.leave_group import (
 
 API = ApiKey.LEAVE_GROUP
 VERSIONS = stable_versions(API)
-
-MANY_MEMBERS_SINCE = 3
 
 
 def handle(message: LeaveGroupRequest, request: Request) -> LeaveGroupResponse | Awaitable[LeaveGroupResponse]:

@@ -31,6 +31,7 @@ EARLIEST_PENDING_UPLOAD = -6
 SINCE = {LATEST: 1, EARLIEST: 1, NEWEST_RECORD: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 """The first version in which each stands for something else than a time."""
 READ_COMMITTED = 1
+LEADER_EPOCH_SINCE = 4
 
 UNKNOWN = -1
 NEVER = 1 << 15
@@ -140,7 +141,7 @@ def _answer(wanted: ListOffsetsPartition, found: Found, request: Request) -> Lis
         assert isinstance(found, FoundRecord), "what is searched was found by now"
         answer.timestamp = found.timestamp_ms
         answer.offset = found.offset
-        answer.leader_epoch = found.leader_epoch if request.version >= 4 else UNKNOWN
+        answer.leader_epoch = found.leader_epoch if request.version >= LEADER_EPOCH_SINCE else UNKNOWN
     return answer
 
 

@@ -14,6 +14,7 @@ from levada.model.error_codes import ErrorCode
 from levada.protocol.api import ApiKey, stable_versions
 from levada.protocol.declare import MAX_INT64
 from levada.protocol.messages.offset_commit import (
+    TOPIC_IDS_SINCE,
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitResponse,
@@ -24,7 +25,8 @@ from levada.protocol.messages.offset_commit import (
 API = ApiKey.OFFSET_COMMIT
 VERSIONS = stable_versions(API)
 
-IDS_SINCE = 10
+GROUP_UNKNOWN_SINCE = 9
+"""Clients are told that a group is unknown (KIP-848)."""
 BROKERS_CHOICE = -1
 """The retention time that leaves it to the broker how long an offset is kept."""
 
@@ -55,7 +57,9 @@ def _look_up(
     expires_ms = NEVER if retention_ms == BROKERS_CHOICE else min(now_ms + retention_ms, MAX_INT64)
     count = 0
     for wanted in message.topics:
-        topic = image.topic_by_id(wanted.topic_id) if request.version >= IDS_SINCE else image.topics.get(wanted.name)
+        topic = (
+            image.topic_by_id(wanted.topic_id) if request.version >= TOPIC_IDS_SINCE else image.topics.get(wanted.name)
+        )
         answers: list[OffsetCommitResponsePartition] = []
         topics.append(OffsetCommitResponseTopic(name=wanted.name, topic_id=wanted.topic_id, partitions=answers))
         for partition in wanted.partitions:
@@ -99,7 +103,7 @@ def _commit(
 
 
 def _refusal(topic: TopicState | None, partition: OffsetCommitRequestPartition, request: Request) -> ErrorCode:
-    if topic is None and request.version >= IDS_SINCE:
+    if topic is None and request.version >= TOPIC_IDS_SINCE:
         return ErrorCode.UNKNOWN_TOPIC_ID
     if topic is None or not 0 <= partition.partition_index < len(topic.partitions):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -108,8 +112,8 @@ def _refusal(topic: TopicState | None, partition: OffsetCommitRequestPartition, 
 
 def _as_known(code: ErrorCode, version: int) -> ErrorCode:
     """Clients before version 9 do not expect to hear that a group is unknown, those of 10 go by ids."""
-    if code == ErrorCode.GROUP_ID_NOT_FOUND and version < 9:
+    if code == ErrorCode.GROUP_ID_NOT_FOUND and version < GROUP_UNKNOWN_SINCE:
         return ErrorCode.ILLEGAL_GENERATION
-    if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and version >= IDS_SINCE:
+    if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and version >= TOPIC_IDS_SINCE:
         return ErrorCode.UNKNOWN_TOPIC_ID
     return code

@@ -10,6 +10,8 @@ from levada.model.errors import ApiError
 from levada.protocol.api import ApiKey, stable_versions
 from levada.protocol.declare import NO_UUID
 from levada.protocol.messages.offset_fetch import (
+    MANY_GROUPS_SINCE,
+    TOPIC_IDS_SINCE,
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
@@ -24,8 +26,6 @@ from levada.protocol.messages.offset_fetch import (
 API = ApiKey.OFFSET_FETCH
 VERSIONS = stable_versions(API)
 
-MANY_GROUPS_SINCE = 8
-TOPIC_IDS_SINCE = 10
 GROUP_ERROR_SINCE = 2
 
 NOTHING_COMMITTED = CommittedOffset(offset=-1, leader_epoch=-1, metadata="", committed_ms=-1)

@@ -10,7 +10,6 @@ from typing import Final, NamedTuple
 from levada.broker.partition import Partition
 from levada.broker.route import Request
 from levada.broker.verification import (
-    PRODUCE_ADDS_SINCE,
     Codes,
     Guards,
     Unverified,
@@ -33,6 +32,7 @@ from levada.model.topics import INTERNAL_TOPICS
 from levada.net.reply import CloseConnection
 from levada.protocol.api import ApiKey, stable_versions
 from levada.protocol.messages.produce import (
+    IMPLICIT_ADD_SINCE,
     BatchIndexAndErrorMessage,
     PartitionProduceData,
     PartitionProduceResponse,
@@ -52,6 +52,8 @@ ADVERTISED_VERSIONS = range(VERSIONS.stop)
 NO_REPLY, LEADER, ALL = 0, 1, -1
 NO_REFUSALS: Final[Codes] = MappingProxyType({})
 NO_GUARDS: Final[Guards] = MappingProxyType({})
+ZSTD_SINCE = 7
+"""KIP-110."""
 BY_ID_SINCE = 13
 LONGEST_TURN_NS = 5_000_000
 """Batches of a request that must be opened later than this are opened elsewhere."""
@@ -88,7 +90,7 @@ def _handle_transactional(
     unverified = unverified_of(message, broker)
     if isinstance(unverified, ErrorCode):
         return _refuse_all(message, unverified)
-    is_wanted = request.version >= PRODUCE_ADDS_SINCE or broker.config["transaction.partition.verification.enable"]
+    is_wanted = request.version >= IMPLICIT_ADD_SINCE or broker.config["transaction.partition.verification.enable"]
     if unverified is None or not is_wanted:
         return _append_all(message, request)
     try:
@@ -178,7 +180,7 @@ async def _open_first(
                 validate,
                 data.records,
                 partition.log.config,
-                allows_zstd=request.version >= 7,
+                allows_zstd=request.version >= ZSTD_SINCE,
                 now_ms=broker.clock.now_ms(),
                 topic_partition=partition.name,
             )
@@ -256,7 +258,7 @@ def _append(
         else:
             appended = partition.append(
                 data.records,
-                allows_zstd=request.version >= 7,
+                allows_zstd=request.version >= ZSTD_SINCE,
                 now_ms=now_ms,
                 is_verified=is_verified,
                 max_opened=MAX_OPENED_AT_ONCE if broker.clock.perf_ns() < ends_ns else 0,

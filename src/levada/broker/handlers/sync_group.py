@@ -11,9 +11,12 @@ from levada.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRespo
 API = ApiKey.SYNC_GROUP
 VERSIONS = stable_versions(API)
 
+PROTOCOL_SINCE = 5
+"""Members say which protocol the group has chosen (KIP-559)."""
+
 
 def handle(message: SyncGroupRequest, request: Request) -> SyncGroupResponse | Awaitable[SyncGroupResponse]:
-    if request.version >= 5 and (message.protocol_type is None or message.protocol_name is None):
+    if request.version >= PROTOCOL_SINCE and (message.protocol_type is None or message.protocol_name is None):
         return _refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if not message.group_id:
         return _refused(ErrorCode.INVALID_GROUP_ID)

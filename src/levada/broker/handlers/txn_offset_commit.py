@@ -13,6 +13,7 @@ from levada.model.errors import ApiError
 from levada.model.topics import CONSUMER_OFFSETS
 from levada.protocol.api import ApiKey, stable_versions
 from levada.protocol.messages.txn_offset_commit import (
+    IMPLICIT_ADD_SINCE,
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
@@ -22,7 +23,6 @@ from levada.protocol.messages.txn_offset_commit import (
 API = ApiKey.TXN_OFFSET_COMMIT
 VERSIONS = stable_versions(API)
 
-ADDS_SINCE = 5
 ABORTABLE_SINCE = 4
 
 
@@ -107,7 +107,7 @@ async def _verify(message: TxnOffsetCommitRequest, request: Request) -> ErrorCod
     partition = CONSUMER_OFFSETS, broker.groups.partition_of(message.group_id)
     producer = message.transactional_id, message.producer_id, message.producer_epoch
     try:
-        if request.version >= ADDS_SINCE:
+        if request.version >= IMPLICIT_ADD_SINCE:
             code: ErrorCode = await broker.transactions.submit(
                 message.transactional_id,
                 lambda machine, token, now_ms: machine.add_partitions(
@@ -127,5 +127,5 @@ async def _verify(message: TxnOffsetCommitRequest, request: Request) -> ErrorCod
     if code == ErrorCode.TRANSACTION_ABORTABLE and request.version < ABORTABLE_SINCE:
         return ErrorCode.INVALID_TXN_STATE
     return as_retriable(
-        code, knows_concurrent=request.version >= ADDS_SINCE, otherwise=ErrorCode.COORDINATOR_NOT_AVAILABLE
+        code, knows_concurrent=request.version >= IMPLICIT_ADD_SINCE, otherwise=ErrorCode.COORDINATOR_NOT_AVAILABLE
     )

@@ -9,13 +9,18 @@ from levada.client.admin.part import AdminPart
 from levada.client.admin.request_router import LEADER_FAULTS, BrokerAnswer, Question, verdict
 from levada.client.errors import KafkaError
 from levada.client.types import TopicPartition
-from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from levada.protocol.messages.fetch import (
+    TOPIC_IDS_SINCE,
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
 from levada.records import BatchView, extents
 
 FETCH_BYTES = 1 << 20
 MAX_WAIT_MS = 500
-NAMES_TOPICS_UNTIL = 12
-"""Later versions of Fetch have ids of topics in place of names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +87,7 @@ class AppendTimesPart(AdminPart):
             request=request,
             read=read,
             passing=LEADER_FAULTS,
-            at_most=NAMES_TOPICS_UNTIL,
+            at_most=TOPIC_IDS_SINCE - 1,
         )
         return await self._requests.each(since, question, self._requests.deadline(timeout_ms))
 

@@ -10,6 +10,7 @@ from levada.client.cluster import CoordinatorKind
 from levada.client.errors import KafkaError, error_for
 from levada.client.types import OffsetAndMetadata, TopicPartition
 from levada.model.error_codes import ErrorCode
+from levada.protocol.messages import offset_commit, offset_fetch
 from levada.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -23,6 +24,8 @@ from levada.protocol.messages.offset_delete import (
     OffsetDeleteResponse,
 )
 from levada.protocol.messages.offset_fetch import (
+    MANY_GROUPS_SINCE,
+    STABLE_SINCE,
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
@@ -36,10 +39,6 @@ from levada.protocol.messages.offset_fetch import (
 
 GroupOffsets = dict[TopicPartition, OffsetAndMetadata | None]
 
-NAMES_UNTIL = 9
-"""From version 10 on OffsetFetch and OffsetCommit know topics by their ids only."""
-MANY_GROUPS_SINCE = 8
-STABLE_SINCE = 7
 ALL_TOPICS_SINCE = 2
 NOT_COMMITTED = -1
 NO_EPOCH = -1
@@ -93,7 +92,7 @@ class GroupOffsetsPart(AdminPart):
             read=_read_many,
             passing=passing,
             at_least=MANY_GROUPS_SINCE,
-            at_most=NAMES_UNTIL,
+            at_most=offset_fetch.TOPIC_IDS_SINCE - 1,
             older=older,
         )
 
@@ -132,7 +131,7 @@ class GroupOffsetsPart(AdminPart):
             read=lambda answer: _read_committed(answer, group_id),
             # A rebalance of the last member's leaving passes as well.
             passing=COORDINATOR_FAULTS | {ErrorCode.REBALANCE_IN_PROGRESS},
-            at_most=NAMES_UNTIL,
+            at_most=offset_commit.TOPIC_IDS_SINCE - 1,
         )
         return await self._requests.each(wanted, question, self._requests.deadline(timeout_ms))
 

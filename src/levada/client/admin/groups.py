@@ -26,11 +26,15 @@ from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse
 from levada.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from levada.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-from levada.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from levada.protocol.messages.leave_group import (
+    MANY_MEMBERS_SINCE,
+    LeaveGroupRequest,
+    LeaveGroupResponse,
+    MemberIdentity,
+)
 from levada.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
 NOT_OF_THIS_TYPE = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
-MANY_MEMBERS_SINCE = 3
 DEFAULT_REASON = "member was removed by an admin"
 """What Apache's admin client says."""
 

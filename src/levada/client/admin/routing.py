@@ -9,12 +9,15 @@ from levada.client.cluster import NO_NODE, Cluster, CoordinatorKind
 from levada.client.errors import KafkaError, UnsupportedVersion, error_for
 from levada.client.types import TopicPartition
 from levada.model.error_codes import ErrorCode
-from levada.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+from levada.protocol.messages.find_coordinator import (
+    MANY_KEYS_SINCE,
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
 from levada.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 K = TypeVar("K")
-
-MANY_COORDINATORS_SINCE = 4
 
 
 class Routing:
@@ -68,9 +71,7 @@ class Routing:
         async def route(items: Sequence[str]) -> BrokerRoutes[str]:
             request = FindCoordinatorRequest(key_type=kind, coordinator_keys=list(items))
             try:
-                response: FindCoordinatorResponse = await self._cluster.call_any(
-                    request, at_least=MANY_COORDINATORS_SINCE
-                )
+                response: FindCoordinatorResponse = await self._cluster.call_any(request, at_least=MANY_KEYS_SINCE)
             except UnsupportedVersion:
                 found = dict(zip(items, await self._one_by_one(kind, items)))
             else:
@@ -97,7 +98,7 @@ class Routing:
     async def _one_by_one(self, kind: CoordinatorKind, keys: Sequence[str]) -> list[int | KafkaError]:
         async def find(key: str) -> int | KafkaError:
             request = FindCoordinatorRequest(key=key, key_type=kind)
-            found: FindCoordinatorResponse = await self._cluster.call_any(request, at_most=MANY_COORDINATORS_SINCE - 1)
+            found: FindCoordinatorResponse = await self._cluster.call_any(request, at_most=MANY_KEYS_SINCE - 1)
             return _coordinator(found, key)
 
         return await asyncio.gather(*(find(key) for key in keys))

@@ -22,7 +22,7 @@ from levada.client.errors import (
 from levada.client.options import Options
 from levada.model.error_codes import ErrorCode
 from levada.protocol.declare import Request
-from levada.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from levada.protocol.messages.find_coordinator import MANY_KEYS_SINCE, FindCoordinatorRequest, FindCoordinatorResponse
 from levada.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from levada.world.world import ClientWorld
 
@@ -31,9 +31,6 @@ logger = logging.getLogger("levada.client")
 
 TOPIC_FAULTS_THAT_PASS = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE)
 """A topic may be on its way: just created, or about to be by this very question."""
-
-MANY_KEYS_SINCE = 4
-"""The version of FindCoordinator that asks for several at once."""
 
 
 class CoordinatorKind(IntEnum):

@@ -13,12 +13,10 @@ from levada.client.errors import KafkaError
 from levada.model.error_codes import ErrorCode
 from levada.protocol.api import ApiKey
 from levada.protocol.messages.heartbeat import HeartbeatRequest
-from levada.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from levada.protocol.messages.leave_group import MANY_MEMBERS_SINCE, LeaveGroupRequest, MemberIdentity
 
 logger = logging.getLogger("levada.client")
 
-MANY_MEMBERS_SINCE = 3
-"""The version of LeaveGroup that names several members."""
 FIRST_STATIC = 3
 POLL_EXPIRED = "consumer poll timeout has expired."
 LEAVE_MS = 5_000

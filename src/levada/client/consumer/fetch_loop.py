@@ -15,12 +15,11 @@ from levada.net.channel import ChannelClosed
 from levada.protocol.api import ApiKey
 from levada.protocol.declare import NO_UUID
 from levada.protocol.errors import CodecError
-from levada.protocol.messages.fetch import FetchRequest, FetchResponse
+from levada.protocol.messages.fetch import TOPIC_IDS_SINCE, FetchRequest, FetchResponse
 
 logger = logging.getLogger("levada.client")
 
 FOREVER_MS = 2.0**52
-TOPIC_IDS_SINCE = 13
 CLOSE_WITHIN_MS = 1_000
 PATIENCE_MS = 20
 """An answer with data is there sooner than this; what takes longer waits for data to come."""

@@ -10,7 +10,7 @@ from enum import Enum, auto
 from levada.client.cluster import Cluster, Deadline
 from levada.client.consumer.background import happens
 from levada.client.consumer.coordinator import GroupCoordinatorLookup
-from levada.client.consumer.kip848_report import JOINING, LEAVING, LEAVING_FOR_NOW, PATTERNS_SINCE, Kip848Report
+from levada.client.consumer.kip848_report import JOINING, LEAVING, LEAVING_FOR_NOW, Kip848Report
 from levada.client.consumer.member_state import NOT_YET_IN, MemberState
 from levada.client.consumer.poll_watch import PollWatch
 from levada.client.consumer.subscription import Mode
@@ -18,6 +18,8 @@ from levada.client.errors import KafkaError, UnsupportedVersion
 from levada.model.error_codes import ErrorCode
 from levada.protocol.api import ApiKey
 from levada.protocol.messages.consumer_group_heartbeat import (
+    OWN_MEMBER_ID_SINCE,
+    PATTERNS_SINCE,
     Assignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -222,8 +224,8 @@ class Kip848Heartbeats:
         self.on_change()
 
     def _member_id(self, version: int) -> str:
-        """Made here, so that a join that is sent twice is one join; before version 1 the coordinator makes it."""
-        if not self._member.member_id and version >= PATTERNS_SINCE:
+        """Made here; in older versions the coordinator makes it."""
+        if not self._member.member_id and version >= OWN_MEMBER_ID_SINCE:
             self._member.member_id = _kafka_uuid(self._entropy.random_bytes(16))
         return self._member.member_id
 

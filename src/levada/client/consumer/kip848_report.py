@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 from levada.client.consumer.subscription import Mode, Subscriptions
 from levada.client.options import Options
 from levada.client.types import TopicPartition
-from levada.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, RequestTopicPartitions
+from levada.protocol.messages.consumer_group_heartbeat import (
+    PATTERNS_SINCE,
+    ConsumerGroupHeartbeatRequest,
+    RequestTopicPartitions,
+)
 
 JOINING, LEAVING, LEAVING_FOR_NOW = 0, -1, -2
-PATTERNS_SINCE = 1
-"""The version that has them, and in which members make their ids themselves."""
 
 NO_PATTERN = ""
 

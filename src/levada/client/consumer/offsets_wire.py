@@ -14,6 +14,9 @@ from levada.protocol.messages.offset_commit import (
     OffsetCommitResponse,
 )
 from levada.protocol.messages.offset_fetch import (
+    MANY_GROUPS_SINCE,
+    STABLE_SINCE,
+    TOPIC_IDS_SINCE,
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
@@ -24,17 +27,12 @@ from levada.protocol.messages.offset_fetch import (
 )
 
 NO_OFFSET = -1
-MANY_GROUPS_SINCE = 8
-"""Of OffsetFetch."""
-STABLE_SINCE = 7
-TOPIC_IDS_SINCE = 10
-"""Of both, OffsetCommit and OffsetFetch."""
 
 Codes = dict[TopicPartition, int]
 
 
 def newest_version(partitions: Iterable[TopicPartition], view: ClusterView) -> int | None:
-    """The newest to use: ids can be spoken of only where they are known."""
+    """The newest to use of OffsetCommit and OffsetFetch alike: ids can be spoken of only where they are known."""
     known = view.topics
     return (
         None

@@ -20,6 +20,7 @@ from levada.protocol.api import ApiKey
 from levada.protocol.declare import NO_UUID
 from levada.protocol.errors import CodecError
 from levada.protocol.messages.produce import (
+    IMPLICIT_ADD_SINCE,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -29,9 +30,6 @@ from levada.protocol.messages.produce import (
 from levada.records import Codec
 
 logger = logging.getLogger("levada.client")
-
-IMPLICIT_ADD_SINCE = 12
-"""From Produce v12 on, a partition is part of the transaction by being written to (KIP-890)."""
 
 
 @dataclass(slots=True)

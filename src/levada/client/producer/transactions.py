@@ -16,13 +16,15 @@ from levada.model.error_codes import ErrorCode
 from levada.protocol.declare import Request
 from levada.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from levada.protocol.messages.add_partitions_to_txn import (
+    BY_BROKERS_SINCE,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopic,
 )
-from levada.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from levada.protocol.messages.end_txn import EPOCH_BUMP_SINCE, EndTxnRequest, EndTxnResponse
 from levada.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from levada.protocol.messages.txn_offset_commit import (
+    IMPLICIT_ADD_SINCE,
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
@@ -33,10 +35,7 @@ T = TypeVar("T")
 
 TRANSACTION_VERSION = "transaction.version"
 IMPLICIT_ADD_VERSION = 2
-LAST_OLD_END_TXN = 4
-LAST_OLD_OFFSET_COMMIT = 4
-LAST_OLD_ADD_PARTITIONS = 3
-"""From version 4 on AddPartitionsToTxn is for brokers."""
+LAST_OLD_ADD_OFFSETS = 3
 
 ELSEWHERE = (
     ErrorCode.NOT_COORDINATOR,
@@ -210,7 +209,7 @@ class Transactions:
             producer_epoch=self._identity.producer_epoch,
             committed=committed,
         )
-        at_most = None if self._adds_implicitly else LAST_OLD_END_TXN
+        at_most = None if self._adds_implicitly else EPOCH_BUMP_SINCE - 1
         response: EndTxnResponse = await self._ask(request, at_most=at_most)
         self._check_code(response.error_code)
         if response.producer_id >= 0 and self._adds_implicitly:
@@ -243,7 +242,7 @@ class Transactions:
             v3_and_below_producer_epoch=self._identity.producer_epoch,
             v3_and_below_topics=[AddPartitionsToTxnTopic(name=name, partitions=each) for name, each in topics.items()],
         )
-        response: AddPartitionsToTxnResponse = await self._ask(request, at_most=LAST_OLD_ADD_PARTITIONS)
+        response: AddPartitionsToTxnResponse = await self._ask(request, at_most=BY_BROKERS_SINCE - 1)
         codes = [
             result.partition_error_code
             for topic in response.results_by_topic_v3_and_below
@@ -261,7 +260,7 @@ class Transactions:
             producer_epoch=self._identity.producer_epoch,
             group_id=group_id,
         )
-        response = await self._ask(request, at_most=3 if not self._adds_implicitly else None)
+        response = await self._ask(request, at_most=LAST_OLD_ADD_OFFSETS if not self._adds_implicitly else None)
         self._check_code(response.error_code)
 
     async def _commit_offsets(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata) -> None:
@@ -275,7 +274,7 @@ class Transactions:
             group_instance_id=group.group_instance_id,
             topics=_by_topic(offsets),
         )
-        at_most = None if self._adds_implicitly else LAST_OLD_OFFSET_COMMIT
+        at_most = None if self._adds_implicitly else IMPLICIT_ADD_SINCE - 1
         response: TxnOffsetCommitResponse = await self._ask(
             request, kind=CoordinatorKind.GROUP, key=group.group_id, at_most=at_most
         )

@@ -33,12 +33,9 @@ from levada.protocol.errors import MalformedMessage
 from levada.protocol.messages.consumer_group_heartbeat import RequestTopicPartitions
 from levada.protocol.messages.consumer_protocol import ConsumerProtocolSubscription, decode_subscription
 from levada.protocol.messages.heartbeat import HeartbeatRequest
-from levada.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from levada.protocol.messages.join_group import MEMBER_ID_SINCE, JoinGroupRequest, JoinGroupResponse
 from levada.protocol.messages.leave_group import MemberIdentity
 from levada.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-
-MEMBER_ID_SINCE = 4
-"""Of JoinGroup (KIP-394)."""
 
 
 def join(

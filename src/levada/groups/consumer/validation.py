@@ -13,7 +13,7 @@ from levada.groups.consumer.member import (
 )
 from levada.groups.consumer.refusals import Refusal, fenced_epoch, invalid
 from levada.model.error_codes import ErrorCode
-from levada.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from levada.protocol.messages.consumer_group_heartbeat import OWN_MEMBER_ID_SINCE, ConsumerGroupHeartbeatRequest
 
 NO_TIMEOUT = -1
 
@@ -21,8 +21,7 @@ NO_TIMEOUT = -1
 def check_request(request: ConsumerGroupHeartbeatRequest, version: int, assignors: Sequence[str]) -> None:
     """In Apache's order: the first thing that is wrong is what the client hears of."""
     epoch = request.member_epoch
-    # Since version 1 the client makes its id, so that a join that is sent twice is one join.
-    needs_member_id = version >= 1 or epoch > JOINING or epoch == LEAVING
+    needs_member_id = version >= OWN_MEMBER_ID_SINCE or epoch > JOINING or epoch == LEAVING
     if needs_member_id and _is_blank(request.member_id):
         raise invalid("MemberId can't be empty.")
     if _is_blank(request.group_id):

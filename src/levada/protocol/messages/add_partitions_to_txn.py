@@ -5,6 +5,9 @@ from typing import Annotated
 
 from levada.protocol.declare import IGNORABLE, Bool, Int16, Int32, Int64, Request, Since, String, Until, message, struct
 
+BY_BROKERS_SINCE = 4
+"""For brokers, which verify several producers at once (KIP-890); clients use older versions."""
+
 
 @struct
 class AddPartitionsToTxnTopic:

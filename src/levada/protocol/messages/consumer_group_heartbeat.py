@@ -4,6 +4,11 @@ from typing import Annotated
 
 from levada.protocol.declare import Int16, Int32, Request, Since, String, Uuid, message, struct
 
+PATTERNS_SINCE = 1
+"""Members can subscribe by a regular expression of RE2."""
+OWN_MEMBER_ID_SINCE = 1
+"""Members make their ids themselves, so that a join that is sent twice is one join."""
+
 
 @struct
 class RequestTopicPartitions:

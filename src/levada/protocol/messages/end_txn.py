@@ -4,6 +4,9 @@ from typing import Annotated
 
 from levada.protocol.declare import IGNORABLE, Bool, Int16, Int32, Int64, Request, Since, String, message
 
+EPOCH_BUMP_SINCE = 5
+"""The answer tells the epoch of the next transaction (KIP-890)."""
+
 
 @message(api_key=26, versions="0-5", flexible="3+")
 class EndTxnRequest(Request["EndTxnResponse"]):

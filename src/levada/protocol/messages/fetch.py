@@ -23,6 +23,9 @@ from levada.protocol.declare import (
     struct,
 )
 
+TOPIC_IDS_SINCE = 13
+"""Topics go by their ids from here on, and not by their names (KIP-516)."""
+
 
 @struct
 class ReplicaState:

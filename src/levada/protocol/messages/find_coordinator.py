@@ -5,6 +5,9 @@ from typing import Annotated
 
 from levada.protocol.declare import IGNORABLE, Int8, Int16, Int32, Request, Since, String, Until, message, struct
 
+MANY_KEYS_SINCE = 4
+"""One request can ask for the coordinators of several keys (KIP-699)."""
+
 
 @message(api_key=10, versions="0-6", flexible="3+")
 class FindCoordinatorRequest(Request["FindCoordinatorResponse"]):

@@ -16,6 +16,11 @@ from levada.protocol.declare import (
     struct,
 )
 
+MEMBER_ID_SINCE = 4
+"""A new member is told MEMBER_ID_REQUIRED, and comes again with the id that it was given (KIP-394)."""
+SKIP_ASSIGNMENT_SINCE = 9
+"""A leader that returns may be told that nothing is to be assigned (KIP-814)."""
+
 
 @struct
 class JoinGroupRequestProtocol:

@@ -5,6 +5,9 @@ from typing import Annotated
 
 from levada.protocol.declare import IGNORABLE, Int16, Int32, Request, Since, String, Until, message, struct
 
+MANY_MEMBERS_SINCE = 3
+"""One request can name several members, static ones too (KIP-345)."""
+
 
 @struct
 class MemberIdentity:

@@ -17,6 +17,9 @@ from levada.protocol.declare import (
     struct,
 )
 
+TOPIC_IDS_SINCE = 10
+"""Topics go by their ids from here on, and not by their names (KIP-848)."""
+
 
 @struct
 class OffsetCommitRequestPartition:

@@ -20,6 +20,13 @@ from levada.protocol.declare import (
     struct,
 )
 
+STABLE_SINCE = 7
+"""Offsets of transactions under way can be waited for (KIP-447)."""
+MANY_GROUPS_SINCE = 8
+"""One request can ask for several groups (KIP-709)."""
+TOPIC_IDS_SINCE = 10
+"""Topics go by their ids from here on, and not by their names (KIP-848)."""
+
 
 @struct
 class OffsetFetchRequestTopic:

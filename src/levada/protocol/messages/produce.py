@@ -20,6 +20,9 @@ from levada.protocol.declare import (
     struct,
 )
 
+IMPLICIT_ADD_SINCE = 12
+"""A partition is part of the transaction by being written to (KIP-890)."""
+
 
 @struct
 class PartitionProduceData:

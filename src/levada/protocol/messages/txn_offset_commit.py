@@ -4,6 +4,9 @@ from typing import Annotated
 
 from levada.protocol.declare import IGNORABLE, Int16, Int32, Int64, Request, Since, String, message, struct
 
+IMPLICIT_ADD_SINCE = 5
+"""The group is part of the transaction by having offsets committed in it (KIP-890)."""
+
 
 @struct
 class TxnOffsetCommitRequestPartition:

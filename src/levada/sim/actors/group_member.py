@@ -11,6 +11,7 @@ from levada.model.error_codes import ErrorCode
 from levada.protocol.declare import NO_UUID, Request
 from levada.protocol.messages.metadata import MetadataRequest
 from levada.protocol.messages.offset_commit import (
+    TOPIC_IDS_SINCE,
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
@@ -36,8 +37,6 @@ REBALANCE_SECONDS = 4.0
 JOIN_SECONDS = 10.0
 """Longer than a join or a sync may take by what the coordinator has been told."""
 BEAT_SECONDS = 0.4
-TOPIC_IDS_SINCE = 10
-"""Of OffsetCommit and OffsetFetch."""
 
 TRY_AGAIN = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
 OUT = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND)
