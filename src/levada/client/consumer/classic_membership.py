@@ -2,23 +2,21 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from levada.client.assignors import RebalanceProtocol
 from levada.client.cluster import Cluster, ClusterView, Deadline
-from levada.client.consumer.background import InPoll, patience, spawn, stop
+from levada.client.consumer.background import patience, spawn, stop
 from levada.client.consumer.classic_heartbeats import ClassicHeartbeats
 from levada.client.consumer.classic_join import ClassicJoin, Joined, Lost
 from levada.client.consumer.commits import Commits
 from levada.client.consumer.coordinator import GroupCoordinatorLookup
+from levada.client.consumer.group_membership import GroupMembership, text_of
 from levada.client.consumer.listening import assign, revoke, stop_reading
 from levada.client.consumer.member_state import NO_GENERATION, MemberState
-from levada.client.consumer.poll_watch import PollWatch
 from levada.client.consumer.subscription import Subscriptions
-from levada.client.consumer.wanted_topics import WantedTopics
 from levada.client.errors import KafkaError
-from levada.client.types import GroupMetadata, TopicPartition
+from levada.client.types import TopicPartition
 from levada.model.error_codes import ErrorCode
 
 logger = logging.getLogger("levada.client")
@@ -27,7 +25,7 @@ CLOSED = "the consumer is being closed"
 UNSUBSCRIBED = "the consumer unsubscribed from all topics"
 
 
-class ClassicMembership:
+class ClassicMembership(GroupMembership):
     """Eager or cooperative, as the assignors allow (KIP-429)."""
 
     def __init__(
@@ -38,38 +36,16 @@ class ClassicMembership:
         subscriptions: Subscriptions,
         commits: Commits,
     ) -> None:
-        self.on_change: Callable[[], None] = lambda: None
-        self._cluster = cluster
-        self._clock = cluster.world.clock
-        self._coordinator = coordinator
-        self._member = member
-        self._subscriptions = subscriptions
-        self._commits = commits
-        self._topics = WantedTopics(cluster, subscriptions)
+        super().__init__(cluster, coordinator, member, subscriptions, commits)
         self._joiner = ClassicJoin(cluster, coordinator, member, subscriptions, self._topics)
-        self._watch = PollWatch(self._clock, cluster.options["max.poll.interval.ms"])
         self._beats = ClassicHeartbeats(cluster, coordinator, member, self._watch, self._on_beat)
-        self._beating: asyncio.Task[None] | None = None
-        self._in_poll = InPoll()
-        self._in_poll.on_wanted = self._tell
-        self._rebalancing: asyncio.Task[None] | None = None
         self._is_prepared = False
         self._reason = ""
         """Why it has to join, while it has to."""
         self._joined: Joined | None = None
         self._judged: ClusterView | None = None
         """The view in which a leader has looked for changes of what it assigned."""
-        self._fatal: BaseException | None = None
-        self._api_timeout_ms: int = cluster.options["default.api.timeout.ms"]
-        member.on_refusal = self._on_refusal
         cluster.listeners.append(lambda view: self._look())
-
-    def group_metadata(self) -> GroupMetadata:
-        member = self._member
-        return member.shown if member.shown and self._subscriptions.is_group_managed else member.metadata()
-
-    def polled(self, now_ms: int) -> None:
-        self._watch.polled(now_ms)
 
     async def advance(self, deadline: Deadline) -> None:
         if self._fatal is not None:
@@ -162,7 +138,7 @@ class ClassicMembership:
     async def _revoke_before_join(self) -> None:
         # The generation may have been lost since the rebalance began, and with it everything.
         going, is_lost = self._going(), not self._member.is_member
-        logger.info("giving up group=%r lost=%s partitions=%s", self._member.group_id, is_lost, _named(going))
+        logger.info("giving up group=%r lost=%s partitions=%s", self._member.group_id, is_lost, text_of(going))
         self._commits.forget(going)
         await revoke(self._subscriptions, going, is_lost=is_lost)
 
@@ -184,7 +160,7 @@ class ClassicMembership:
         if going:
             stop_reading(self._subscriptions, going)
             await self._commits.auto_commit_now(Deadline(self._clock, self._watch.max_interval_ms))
-            logger.info("giving up group=%r partitions=%s", self._member.group_id, _named(going))
+            logger.info("giving up group=%r partitions=%s", self._member.group_id, text_of(going))
             self._commits.forget(going)
             await self._in_poll.run(lambda: revoke(self._subscriptions, going, is_lost=not self._member.is_member))
             # Others wait for these: the next generation gives them away (KIP-429).
@@ -206,10 +182,6 @@ class ClassicMembership:
     @property
     def _is_eager(self) -> bool:
         return self._joiner.protocol is RebalanceProtocol.EAGER
-
-    def _has_work(self) -> bool:
-        """Whether there is something to read while the group decides."""
-        return any(not state.is_being_revoked for _, state in self._subscriptions.states())
 
     def _raise_from(self, done: "asyncio.Task[None]") -> None:
         """Raise what the rebalance failed with, inside the next poll."""
@@ -243,9 +215,6 @@ class ClassicMembership:
 
     # News from the background
 
-    def _tell(self) -> None:
-        self.on_change()
-
     def _look(self) -> None:
         """The view of the cluster has changed."""
         if self._joined is not None:
@@ -260,15 +229,5 @@ class ClassicMembership:
         self.on_change()
 
     def _on_refusal(self, generation: int, code: ErrorCode) -> None:
-        """A commit was refused."""
         if generation == self._member.generation:
             self._beats.answered(code)
-
-    def _on_beats_over(self, task: "asyncio.Task[None]") -> None:
-        if not task.cancelled() and task.exception() is not None:
-            self._fatal = task.exception()
-            self.on_change()
-
-
-def _named(partitions: Collection[TopicPartition]) -> str:
-    return ",".join(str(partition) for partition in sorted(partitions))

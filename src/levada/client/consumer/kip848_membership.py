@@ -2,20 +2,18 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
 
 from levada.client.cluster import Cluster, ClusterView, Deadline
-from levada.client.consumer.background import InPoll, happens, patience, spawn, stop
+from levada.client.consumer.background import happens, patience, spawn, stop
 from levada.client.consumer.commits import Commits
 from levada.client.consumer.coordinator import GroupCoordinatorLookup
+from levada.client.consumer.group_membership import GroupMembership, text_of
 from levada.client.consumer.kip848_heartbeats import HeartbeatState, Kip848Heartbeats
 from levada.client.consumer.kip848_report import Kip848Report
 from levada.client.consumer.listening import assign, revoke, stop_reading
 from levada.client.consumer.member_state import MemberState
-from levada.client.consumer.poll_watch import PollWatch
 from levada.client.consumer.subscription import Subscriptions
-from levada.client.consumer.wanted_topics import WantedTopics
-from levada.client.types import GroupMetadata, TopicPartition
+from levada.client.types import TopicPartition
 from levada.model.error_codes import ErrorCode
 from levada.protocol.declare import NO_UUID
 from levada.protocol.messages.consumer_group_heartbeat import Assignment
@@ -23,7 +21,7 @@ from levada.protocol.messages.consumer_group_heartbeat import Assignment
 logger = logging.getLogger("levada.client")
 
 
-class Kip848Membership:
+class Kip848Membership(GroupMembership):
     """Heartbeats in the background bring what this member shall have; polls bring it there."""
 
     def __init__(
@@ -34,22 +32,10 @@ class Kip848Membership:
         subscriptions: Subscriptions,
         commits: Commits,
     ) -> None:
-        self.on_change: Callable[[], None] = lambda: None
-        self._cluster = cluster
-        self._clock = cluster.world.clock
-        self._coordinator = coordinator
-        self._member = member
-        self._subscriptions = subscriptions
-        self._commits = commits
-        self._topics = WantedTopics(cluster, subscriptions)
-        self._watch = PollWatch(self._clock, cluster.options["max.poll.interval.ms"])
+        super().__init__(cluster, coordinator, member, subscriptions, commits)
         self._report = Kip848Report(cluster.options, subscriptions)
         self._beats = Kip848Heartbeats(cluster, coordinator, member, self._report, self._watch)
         self._beats.on_change = self._tell
-        self._beating: asyncio.Task[None] | None = None
-        self._in_poll = InPoll()
-        self._in_poll.on_wanted = self._tell
-        self._rebalancing: asyncio.Task[None] | None = None
         self._reached: Assignment | None = None
         """The target that the assignment follows."""
         self._lacks: ClusterView | None = None
@@ -57,17 +43,7 @@ class Kip848Membership:
         self._told = 0
         """The version of the subscription that the coordinator hears of."""
         self._wake_signal = asyncio.Event()
-        self._fatal: BaseException | None = None
-        self._api_timeout_ms: int = cluster.options["default.api.timeout.ms"]
-        member.on_refusal = self._on_refusal
         cluster.listeners.append(lambda view: self._tell())
-
-    def group_metadata(self) -> GroupMetadata:
-        member = self._member
-        return member.shown if member.shown and self._subscriptions.is_group_managed else member.metadata()
-
-    def polled(self, now_ms: int) -> None:
-        self._watch.polled(now_ms)
 
     async def advance(self, deadline: Deadline) -> None:
         self._raise_complaint()
@@ -150,7 +126,7 @@ class Kip848Membership:
         self._reached = target
         self._lacks = None if is_complete else self._cluster.view
         if going:
-            logger.info("giving up group=%r partitions=%s", self._member.group_id, _text(going))
+            logger.info("giving up group=%r partitions=%s", self._member.group_id, text_of(going))
             self._commits.forget(going)
             try:
                 await revoke(self._subscriptions, going)
@@ -161,7 +137,7 @@ class Kip848Membership:
         if self._beats.target is not target:
             return
         if coming or is_first:
-            logger.info("taking up group=%r partitions=%s", self._member.group_id, _text(coming))
+            logger.info("taking up group=%r partitions=%s", self._member.group_id, text_of(coming))
             self._report.ids.update({partition: names[partition] for partition in coming})
             self._beats.hurry()
             await assign(self._subscriptions, coming)
@@ -197,9 +173,6 @@ class Kip848Membership:
             if self._beats.state is HeartbeatState.LOST and self._fatal is None and self._beats.complaint is None:
                 self._beats.join()
 
-    def _has_work(self) -> bool:
-        return any(not state.is_being_revoked for _, state in self._subscriptions.states())
-
     # Leaving
 
     async def _part(self, deadline: Deadline, *, leaves: bool | None) -> None:
@@ -227,21 +200,11 @@ class Kip848Membership:
 
     def _tell(self) -> None:
         self._wake_signal.set()
-        self.on_change()
+        super()._tell()
 
-    def _on_refusal(self, epoch: int, code: ErrorCode) -> None:
-        """A commit was refused."""
-        if epoch != self._member.generation or code == ErrorCode.REBALANCE_IN_PROGRESS:
+    def _on_refusal(self, generation: int, code: ErrorCode) -> None:
+        if generation != self._member.generation or code == ErrorCode.REBALANCE_IN_PROGRESS:
             return
         if code == ErrorCode.FENCED_INSTANCE_ID:
             self._fatal = self._coordinator.refusal(code)
         self._beats.lose(f"{code.name} for a commit")
-
-    def _on_beats_over(self, task: "asyncio.Task[None]") -> None:
-        if not task.cancelled() and task.exception() is not None:
-            self._fatal = task.exception()
-            self._tell()
-
-
-def _text(partitions: list[TopicPartition]) -> str:
-    return ",".join(str(partition) for partition in sorted(partitions))
