@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from levada.groups.consumer import Client, Committer, ConsumerGroupSettings, Interval
+from levada.groups.consumer import Client, Committer, ConsumerGroupSettings, Interval, check_commit, check_fetch
 from levada.groups.group import ClassicGroupState, Group
 from levada.groups.member import Member
 from levada.model.error_codes import ErrorCode
@@ -414,11 +414,11 @@ class OurSide(Side):
         topic_id = self._ids[topic]
         committer = Committer(member_id, None, epoch, version)
         wanted = [(topic_id, index) for index in partitions]
-        return {"code": groups.check_commit(groups.groups[self.group_id], committer, wanted)}
+        return {"code": check_commit(groups.groups[self.group_id], committer, wanted)}
 
     async def fetch(self, member_id: str | None, epoch: int) -> Answer:
         groups = self._coordinator.groups
-        return {"code": groups.check_fetch(groups.groups[self.group_id], member_id, epoch)}
+        return {"code": check_fetch(groups.groups[self.group_id], member_id, epoch)}
 
     async def start_classic(self, *topics: str, user_data: bytes | None = None, type_: str = "consumer") -> None:
         self.classic_ids["c1"] = "c1"

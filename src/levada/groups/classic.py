@@ -85,7 +85,7 @@ class ClassicGroups:
 
     def apply(self, key: GroupMetadataKey, value: GroupMetadataValue | None) -> None:
         if value is None:
-            self._forget(key.group)
+            self.forget(key.group)
         elif key.group not in self._groups or self._is_loading:
             self._groups[key.group] = group_from(key.group, value)
         # Else the group in memory has written it, and knows more.
@@ -106,9 +106,17 @@ class ClassicGroups:
             self._rebalance.restart_session(group, member, now_ms)
         self._rebalance.prepare(group, "its members are all of the classic protocol now", now_ms)
 
-    def abandon(self, group_id: str) -> None:
-        """A group could not begin to exist after all."""
-        self._forget(group_id)
+    def forget(self, group_id: str) -> None:
+        """It has ended, or could not begin to exist after all."""
+        group = self._groups.pop(group_id, None)
+        if group is None:
+            return
+        group.state = ClassicGroupState.DEAD
+        self._rebalance.dismiss(group, ErrorCode.REBALANCE_IN_PROGRESS)
+        for member_id in (*group.members, *group.pending):
+            self._timers.cancel(ClassicTimer(group_id, TimerKind.SESSION, member_id))
+        self._timers.cancel(ClassicTimer(group_id, TimerKind.JOIN))
+        self._timers.cancel(ClassicTimer(group_id, TimerKind.SYNC))
 
     def resign(self) -> None:
         """Send every waiting member to another coordinator, or to this one's successor."""
@@ -351,17 +359,6 @@ class ClassicGroups:
         if member_id in group.pending:
             del group.pending[member_id]
             self._timers.cancel(ClassicTimer(group.group_id, TimerKind.SESSION, member_id))
-
-    def _forget(self, group_id: str) -> None:
-        group = self._groups.pop(group_id, None)
-        if group is None:
-            return
-        group.state = ClassicGroupState.DEAD
-        self._rebalance.dismiss(group, ErrorCode.REBALANCE_IN_PROGRESS)
-        for member_id in (*group.members, *group.pending):
-            self._timers.cancel(ClassicTimer(group_id, TimerKind.SESSION, member_id))
-        self._timers.cancel(ClassicTimer(group_id, TimerKind.JOIN))
-        self._timers.cancel(ClassicTimer(group_id, TimerKind.SYNC))
 
     def _new_member_id(self, prefix: str) -> str:
         return f"{prefix[:MAX_PREFIX_LENGTH]}-{UUID(bytes=self._random_bytes(16), version=4)}"

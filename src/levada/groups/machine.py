@@ -11,7 +11,8 @@ from levada.coordination.shard import Outbox, Token
 from levada.coordination.timers import Timers
 from levada.groups import group_records
 from levada.groups.classic import ClassicGroups, JoiningClient
-from levada.groups.consumer import Client, Committer, ConsumerGroups, ConsumerTimer
+from levada.groups.consumer import Client, Committer, ConsumerGroups, ConsumerTimer, check_commit, check_fetch
+from levada.groups.consumer.group_records import group_tombstones
 from levada.groups.counts import GroupCounts
 from levada.groups.describing import described, listed, unknown
 from levada.groups.group import CONSUMER, ClassicGroupState, Group
@@ -146,8 +147,8 @@ class GroupMachine:
             return
         if group is not None:
             # It has no members left: a classic group takes its place.
-            self.outbox.write(self.consumer.delete_records(group))
-            self.outbox.undo.append(lambda _: self.classic.abandon(request.group_id))
+            self.outbox.write(group_tombstones(group))
+            self.outbox.undo.append(lambda _: self.classic.forget(request.group_id))
         self.classic.join(token, request, joiner, now_ms)
 
     def sync(self, token: Token[SyncGroupResponse], request: SyncGroupRequest, now_ms: int) -> None:
@@ -237,7 +238,7 @@ class GroupMachine:
         group = self.consumer.groups.get(request.group_id)
         refusal = ErrorCode.NONE
         if group is not None:
-            refusal = self.consumer.check_fetch(group, request.member_id, request.member_epoch)
+            refusal = check_fetch(group, request.member_id, request.member_epoch)
         unstable = self.offsets.unstable_of(request.group_id, self._topics()) if require_stable else frozenset()
         self.outbox.answer(token, refusal or Committed(self.offsets.of(request.group_id), unstable))
 
@@ -274,9 +275,7 @@ class GroupMachine:
             self.outbox.answer(token, ErrorCode.NON_EMPTY_GROUP)
             return
         self.outbox.write(self.offsets.deletion_of_group(group_id))
-        self.outbox.write(
-            [group_records.deletion(group_id)] if consumer is None else self.consumer.delete_records(consumer)
-        )
+        self.outbox.write([group_records.deletion(group_id)] if consumer is None else group_tombstones(consumer))
         self.outbox.answer(token, ErrorCode.NONE)
 
     def consumer_heartbeat(
@@ -358,7 +357,7 @@ class GroupMachine:
         topics = self._topics()
         keys = (one.key for one in records if isinstance(one.key, OffsetCommitKey))
         partitions = ((topics[key.topic].topic_id, key.partition) for key in keys if key.topic in topics)
-        return self.consumer.check_commit(consumer, committer, partitions)
+        return check_commit(consumer, committer, partitions)
 
     def _topics(self) -> Topics:
         return self._cluster.image().topics
@@ -395,7 +394,7 @@ class GroupMachine:
             return None if group.is_subscribed(topic) else committed.committed_ms
 
         is_in_use = bool(group.members) or self.offsets.has_pending(group_id)
-        end = [] if is_in_use else self.consumer.delete_records(group)
+        end = [] if is_in_use else group_tombstones(group)
         return GroupRules(since_ms, end, self._topics_if_known())
 
 

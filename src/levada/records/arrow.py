@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from levada.model.buffers import Buffer
 from levada.records.batch import BatchView
 from levada.records.compression import MAX_DECOMPRESSED_BYTES
 from levada.records.kernel import data_of_runs, decode_columns, ends_of_runs, skip_below
@@ -75,8 +74,8 @@ def decode_arrow_partitions(
         _binary_array(count, columns.values),
         _text_array([(rows, topic) for rows, topic, _ in origins]),
         _number_array([(rows, partition) for rows, _, partition in origins]),
-        pa.Array.from_buffers(pa.int64(), count, [None, _buffer(columns.offsets)]),
-        pa.Array.from_buffers(CONSUMER_SCHEMA.field("timestamp").type, count, [None, _buffer(columns.timestamps)]),
+        pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(columns.offsets)]),
+        pa.Array.from_buffers(CONSUMER_SCHEMA.field("timestamp").type, count, [None, pa.py_buffer(columns.timestamps)]),
         _number_array([(part.record_count, _timestamp_type(part)) for part in parts]),
         _header_array(columns),
     ]
@@ -100,7 +99,7 @@ def _timestamp_type(part: RecordSection) -> int:
 def _number_array(runs: list[tuple[int, int]]) -> pa.Array:
     """A column that has the same 32 bits in all rows of a run."""
     data = data_of_runs([(rows, number.to_bytes(4, sys.byteorder)) for rows, number in runs], pa.allocate_buffer)
-    return pa.Array.from_buffers(pa.int32(), sum(rows for rows, _ in runs), [None, _buffer(data)])
+    return pa.Array.from_buffers(pa.int32(), sum(rows for rows, _ in runs), [None, pa.py_buffer(data)])
 
 
 def _text_array(runs: list[tuple[int, str]]) -> pa.Array:
@@ -108,15 +107,17 @@ def _text_array(runs: list[tuple[int, str]]) -> pa.Array:
     encoded = [(rows, text.encode()) for rows, text in runs]
     ends = ends_of_runs([(rows, len(text)) for rows, text in encoded], pa.allocate_buffer)
     data = data_of_runs(encoded, pa.allocate_buffer)
-    return pa.Array.from_buffers(pa.utf8(), sum(rows for rows, _ in runs), [None, _buffer(ends), _buffer(data)])
+    return pa.Array.from_buffers(
+        pa.utf8(), sum(rows for rows, _ in runs), [None, pa.py_buffer(ends), pa.py_buffer(data)]
+    )
 
 
 def to_record_batch(columns: Columns) -> pa.RecordBatch:
     """The kernel's columns as Arrow sees them; the arrays keep the buffers alive."""
     count = columns.record_count
     arrays = [
-        pa.Array.from_buffers(pa.int64(), count, [None, _buffer(columns.offsets)]),
-        pa.Array.from_buffers(pa.int64(), count, [None, _buffer(columns.timestamps)]),
+        pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(columns.offsets)]),
+        pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(columns.timestamps)]),
         _binary_array(count, columns.keys),
         _binary_array(count, columns.values),
         _header_array(columns),
@@ -126,11 +127,13 @@ def to_record_batch(columns: Columns) -> pa.RecordBatch:
 
 def _header_array(columns: Columns) -> pa.Array:
     names = pa.Array.from_buffers(
-        pa.utf8(), columns.header_count, [None, _buffer(columns.header_key_offsets), _buffer(columns.header_key_data)]
+        pa.utf8(),
+        columns.header_count,
+        [None, pa.py_buffer(columns.header_key_offsets), pa.py_buffer(columns.header_key_data)],
     )
     contents = _binary_array(columns.header_count, columns.header_values)
     structs = pa.Array.from_buffers(HEADER_TYPE, columns.header_count, [None], children=[names, contents])
-    list_ends = _buffer(columns.header_list_offsets)
+    list_ends = pa.py_buffer(columns.header_list_offsets)
     return pa.Array.from_buffers(
         SCHEMA.field("headers").type, columns.record_count, [None, list_ends], children=[structs]
     )
@@ -138,10 +141,6 @@ def _header_array(columns: Columns) -> pa.Array:
 
 def _binary_array(count: int, column: BinaryColumn) -> pa.Array:
     # Arrow takes a missing bitmap for "no nulls" and then skips it in every operation.
-    validity = _buffer(column.validity) if column.null_count else None
-    buffers = [validity, _buffer(column.offsets), _buffer(column.data)]
+    validity = pa.py_buffer(column.validity) if column.null_count else None
+    buffers = [validity, pa.py_buffer(column.offsets), pa.py_buffer(column.data)]
     return pa.Array.from_buffers(pa.binary(), count, buffers, null_count=column.null_count)
-
-
-def _buffer(data: Buffer) -> pa.Buffer:
-    return pa.py_buffer(data)

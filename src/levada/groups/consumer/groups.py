@@ -5,11 +5,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from levada.coordination.decision import Decision, Record
 from levada.coordination.timers import Deadlines
-from levada.groups.consumer import classic_members, commits, description
-from levada.groups.consumer.commits import Committer
+from levada.groups.consumer import classic_members, description
 from levada.groups.consumer.group import Check, ConsumerGroup
 from levada.groups.consumer.group_context import Client, ConsumerTimer, ConsumerTimerKind, GroupContext
-from levada.groups.consumer.group_records import epoch_record, group_tombstones, regex_record
+from levada.groups.consumer.group_records import epoch_record, regex_record
 from levada.groups.consumer.heartbeats import heartbeat
 from levada.groups.consumer.leaving import leave, without
 from levada.groups.consumer.member import (
@@ -176,21 +175,6 @@ class ConsumerGroups:
         if any(name in image.topics and image.topics[name].topic_id not in known for name in names):
             context.new_topics_at = image.offset
         self._last_image = image
-
-    def check_commit(
-        self, group: ConsumerGroup, committer: Committer, partitions: Iterable[tuple[bytes, int]]
-    ) -> ErrorCode:
-        return commits.check_commit(group, committer, partitions)
-
-    def check_fetch(self, group: ConsumerGroup, member_id: str | None, member_epoch: int) -> ErrorCode:
-        return commits.check_fetch(group, member_id, member_epoch)
-
-    def delete_records(self, group: ConsumerGroup) -> list[Record]:
-        """The end of a group, which is empty; of one that is not, its members go with it."""
-        return group_tombstones(group)
-
-    def is_subscribed(self, group: ConsumerGroup, topic: str) -> bool:
-        return group.is_subscribed(topic)
 
     def _existing(self, group_id: str) -> ConsumerGroup:
         group = self.groups.get(group_id)

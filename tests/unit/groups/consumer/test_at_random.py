@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from levada.groups.consumer import ConsumerGroupSettings, ConsumerGroupState
+from levada.groups.consumer import ConsumerGroupSettings, ConsumerGroupState, check_fetch
 from levada.model.error_codes import ErrorCode
 from levada.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -131,7 +131,7 @@ class Crowd:
     def let_reconcile(self, consumer: Consumer) -> None:
         groups = self.coordinator.groups
         group = groups.groups.get(GROUP)
-        code = groups.check_fetch(group, consumer.member_id, consumer.epoch) if group else ErrorCode.NONE
+        code = check_fetch(group, consumer.member_id, consumer.epoch) if group else ErrorCode.NONE
         consumer.reconcile(may_fetch_offsets=code == ErrorCode.NONE)
 
     def come(self) -> None:

@@ -2,7 +2,15 @@
 
 import pytest
 
-from levada.groups.consumer import Committer, ConsumerGroupSettings, Interval, MigrationPolicy
+from levada.groups.consumer import (
+    Committer,
+    ConsumerGroupSettings,
+    Interval,
+    MigrationPolicy,
+    check_commit,
+    check_fetch,
+)
+from levada.groups.consumer.group_records import group_tombstones
 from levada.groups.consumer.member import MemberState
 from levada.model.error_codes import ErrorCode
 from tests.unit.groups.consumer.classic_harness import SESSION_MS, assigned, beat, join, leave, sync
@@ -194,15 +202,14 @@ def test_commits_of_classic_members_are_fenced_by_generation(coordinator: Coordi
     share(coordinator)
     partition = (coordinator.topic_id("a"), 2)
     codes = [
-        coordinator.groups.check_commit(coordinator.group, Committer("c", None, generation, 8), [partition])
-        for generation in (3, 2, 4)
+        check_commit(coordinator.group, Committer("c", None, generation, 8), [partition]) for generation in (3, 2, 4)
     ]
     assert codes == [ErrorCode.NONE, ErrorCode.ILLEGAL_GENERATION, ErrorCode.ILLEGAL_GENERATION]
-    assert coordinator.groups.check_fetch(coordinator.group, "c", 2) == ErrorCode.ILLEGAL_GENERATION
+    assert check_fetch(coordinator.group, "c", 2) == ErrorCode.ILLEGAL_GENERATION
 
 
 def test_a_group_that_is_not_there_knows_no_members(coordinator: Coordinator) -> None:
-    coordinator.write(coordinator.groups.delete_records(coordinator.group))
+    coordinator.write(group_tombstones(coordinator.group))
     assert sync(coordinator, "c", 3).error_code == ErrorCode.UNKNOWN_MEMBER_ID
     assert beat(coordinator, "c", 3) == ErrorCode.UNKNOWN_MEMBER_ID
     assert leave(coordinator, ("c", None)) == [ErrorCode.UNKNOWN_MEMBER_ID]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from levada.groups.consumer import Committer, ConsumerGroupSettings, Interval
+from levada.groups.consumer import Committer, ConsumerGroupSettings, Interval, check_commit, check_fetch
 from levada.model.error_codes import ErrorCode
 from tests.unit.groups.consumer.harness import Coordinator
 
@@ -29,7 +29,7 @@ def commit(
 ) -> ErrorCode:
     committer = Committer(member_id, None, epoch, version, is_transactional)
     topic_id = coordinator.topic_id("a")
-    return coordinator.groups.check_commit(coordinator.group, committer, [(topic_id, one) for one in partitions])
+    return check_commit(coordinator.group, committer, [(topic_id, one) for one in partitions])
 
 
 def test_a_member_commits_with_its_epoch(coordinator: Coordinator) -> None:
@@ -86,9 +86,9 @@ def test_an_empty_group_takes_what_an_admin_commits(coordinator: Coordinator) ->
 
 
 def test_offsets_are_fetched_with_the_members_epoch_or_without_a_member(coordinator: Coordinator) -> None:
-    groups, group = coordinator.groups, coordinator.group
-    assert groups.check_fetch(group, None, -1) == ErrorCode.NONE
-    assert groups.check_fetch(group, "m", 3) == ErrorCode.NONE
-    assert groups.check_fetch(group, "m", 2) == ErrorCode.STALE_MEMBER_EPOCH
-    assert groups.check_fetch(group, "stranger", 3) == ErrorCode.UNKNOWN_MEMBER_ID
-    assert groups.check_fetch(group, None, 3) == ErrorCode.UNKNOWN_MEMBER_ID
+    group = coordinator.group
+    assert check_fetch(group, None, -1) == ErrorCode.NONE
+    assert check_fetch(group, "m", 3) == ErrorCode.NONE
+    assert check_fetch(group, "m", 2) == ErrorCode.STALE_MEMBER_EPOCH
+    assert check_fetch(group, "stranger", 3) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert check_fetch(group, None, 3) == ErrorCode.UNKNOWN_MEMBER_ID

@@ -3,6 +3,7 @@
 import pytest
 
 from levada.groups.consumer import ConsumerGroupSettings, Interval, regexes
+from levada.groups.consumer.group_records import group_tombstones
 from levada.groups.consumer.regexes import Resolution
 from levada.model.error_codes import ErrorCode
 from tests.unit.groups.consumer.harness import GROUP, Coordinator
@@ -78,7 +79,7 @@ def test_one_that_nobody_uses_any_more_is_forgotten(coordinator: Coordinator) ->
     assert list(coordinator.group.resolved) == ["x.*"]
     coordinator.beat("n", -1)
     assert not coordinator.group.resolved
-    assert not coordinator.groups.is_subscribed(coordinator.group, "x1")
+    assert not coordinator.group.is_subscribed("x1")
 
 
 def test_topics_that_come_are_found_but_not_more_often_than_every_ten_seconds(coordinator: Coordinator) -> None:
@@ -141,7 +142,7 @@ def test_a_group_that_goes_while_its_topics_are_matched_leaves_nothing(
 ) -> None:
     monkeypatch.setattr(regexes, "WORK_PER_STEP", 1)
     join(coordinator, "x.*")
-    coordinator.write(coordinator.groups.delete_records(coordinator.group))
+    coordinator.write(group_tombstones(coordinator.group))
     coordinator.advance(10)
     assert GROUP not in coordinator.groups.groups
     assert not coordinator.groups._context.resolutions

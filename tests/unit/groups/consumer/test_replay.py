@@ -4,6 +4,7 @@ import pytest
 
 from levada.coordination.decision import Record
 from levada.groups.consumer import ConsumerGroupSettings, ConsumerGroupState, Interval
+from levada.groups.consumer.group_records import group_tombstones
 from levada.groups.consumer.member import MemberState
 from levada.groups.records import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -96,7 +97,7 @@ def test_a_group_is_forgotten_with_all_its_parts(coordinator: Coordinator) -> No
     coordinator.beat("m", 0, "a", subscribed_topic_regex="x.*")
     coordinator.beat("m", -1)
     assert coordinator.group.state is ConsumerGroupState.EMPTY
-    coordinator.write(coordinator.groups.delete_records(coordinator.group))
+    coordinator.write(group_tombstones(coordinator.group))
     assert not coordinator.groups.groups
     coordinator.restart()
     assert not coordinator.groups.groups
@@ -104,7 +105,7 @@ def test_a_group_is_forgotten_with_all_its_parts(coordinator: Coordinator) -> No
 
 def test_a_group_with_members_can_be_forgotten_too(coordinator: Coordinator) -> None:
     coordinator.beat("m", 0, "a", subscribed_topic_regex="x.*")
-    coordinator.write(coordinator.groups.delete_records(coordinator.group))
+    coordinator.write(group_tombstones(coordinator.group))
     assert not coordinator.groups.groups
 
 

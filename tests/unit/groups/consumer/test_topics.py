@@ -87,7 +87,7 @@ def test_offsets_of_subscribed_topics_are_needed(coordinator: Coordinator) -> No
     coordinator.advance(11_000)
     coordinator.beat("m", 2)
     coordinator.beat("m", 2)
-    groups, group = coordinator.groups, coordinator.groups.groups[GROUP]
-    assert groups.is_subscribed(group, "a")
-    assert groups.is_subscribed(group, "c1")
-    assert not groups.is_subscribed(group, "b")
+    group = coordinator.groups.groups[GROUP]
+    assert group.is_subscribed("a")
+    assert group.is_subscribed("c1")
+    assert not group.is_subscribed("b")
