@@ -25,7 +25,7 @@ def test_a_member_that_vanishes_is_replaced_after_its_session(levada_broker: Emb
         wait_until(lambda: len(assigned(second)) == 2)
 
 
-def test_a_transaction_that_nobody_ends_holds_readers_up_for_its_timeout(levada_broker: EmbeddedBroker) -> None:
+def test_a_transaction_that_is_not_ended_holds_readers_up_for_its_timeout(levada_broker: EmbeddedBroker) -> None:
     levada_broker.create_topic("payments")
     producer = levada_broker.producer(transactional_id="till-1", transaction_timeout_ms=60_000)
     producer.init_transactions()

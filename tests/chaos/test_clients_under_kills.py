@@ -172,7 +172,7 @@ def check_transactions(bookkeeper: Bookkeeper, logs: list[list[ConsumerRecord]])
 
 
 @pytest.mark.timeout(SECONDS + 4 * WAIT_SECONDS)
-def test_nothing_acknowledged_is_lost_and_nobody_waits_for_ever(broker: BrokerProcess) -> None:
+def test_nothing_acknowledged_is_lost_and_no_client_waits_for_ever(broker: BrokerProcess) -> None:
     chance = random.Random(int(os.environ.get("LEVADA_SEED", "7")))
     kills = 0
     with ExitStack() as stack:

@@ -262,7 +262,7 @@ GROUP_CASES = [
         "100,000 members that leave",
         ApiKey.LEAVE_GROUP,
         3,
-        {"group_id": "nobody", "members": [{"member_id": name} for name in NAMES]},
+        {"group_id": "absent", "members": [{"member_id": name} for name in NAMES]},
         OK,
         ErrorCode.UNKNOWN_MEMBER_ID,
     ),

@@ -222,7 +222,9 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
         process.kill()
 
 
-def test_a_copy_is_what_it_was_copied_from_whoever_is_killed(broker: BrokerProcess, tmp_path: Path) -> None:
+def test_a_copy_is_what_it_was_copied_from_when_copiers_and_brokers_are_killed(
+    broker: BrokerProcess, tmp_path: Path
+) -> None:
     fill(broker)
     with copying(broker, tmp_path) as copies:
         storm = Storm(broker, copies)

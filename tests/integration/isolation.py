@@ -42,7 +42,7 @@ def read_with_confluent(broker: BrokerProcess, topic: str, partition: int, isola
     consumer = Consumer(
         {
             "bootstrap.servers": broker.bootstrap,
-            "group.id": "nobody",
+            "group.id": "absent",
             "isolation.level": isolation,
             "enable.partition.eof": True,
             "enable.auto.commit": False,

@@ -185,7 +185,7 @@ def test_kafka_python_creates_describes_and_deletes(broker: BrokerProcess) -> No
         admin.close()
 
 
-def test_a_group_is_configured_before_anybody_knows_it(own_broker: BrokerProcess) -> None:
+def test_a_group_is_configured_before_it_has_members(own_broker: BrokerProcess) -> None:
     admin = AdminClient({"bootstrap.servers": own_broker.bootstrap})
     group = ("group", "told")
     heartbeat = "consumer.heartbeat.interval.ms"

@@ -64,7 +64,7 @@ def test_a_broker_that_is_not_there_is_waited_for(own_broker: BrokerProcess) -> 
     asyncio.run(scenario())
 
 
-def test_memory_is_bounded_while_nobody_reads(broker: BrokerProcess) -> None:
+def test_memory_is_bounded_while_the_caller_does_not_read(broker: BrokerProcess) -> None:
     producer = producer_of(broker.bootstrap)
     for number in range(30_000):
         producer.produce("bounded", bytes(1_000), partition=0)

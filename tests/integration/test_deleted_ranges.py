@@ -259,7 +259,9 @@ def test_a_reader_of_what_is_deleted_is_told_so_if_it_wants_nothing_else(
         assert caught.value.offsets == {TopicPartition(shortened, 0): DELETED}
 
 
-def test_the_broker_says_where_the_log_begins_to_whoever_asks_for_less(broker: BrokerProcess, shortened: str) -> None:
+def test_the_broker_says_where_the_log_begins_to_readers_who_ask_for_less(
+    broker: BrokerProcess, shortened: str
+) -> None:
     start, _ = ends(broker, shortened)
     for offset, code in ((start - 1, ErrorCode.OFFSET_OUT_OF_RANGE), (start, ErrorCode.NONE)):
         with closing(SlowReader(broker, shortened, offset)) as reader:

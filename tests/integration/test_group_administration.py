@@ -112,12 +112,12 @@ def test_a_stable_group_is_described_with_its_members_and_their_partitions(
     assert (left.state, left.members) == (ConsumerGroupState.EMPTY, [])
 
 
-def test_a_group_that_nobody_knows_is_dead_or_an_error_as_the_version_has_it(admin: Any, other_admin: Any) -> None:
-    found = outcome(admin.describe_consumer_groups(["nobody"]))
+def test_an_unknown_group_is_dead_or_an_error_as_the_version_has_it(admin: Any, other_admin: Any) -> None:
+    found = outcome(admin.describe_consumer_groups(["absent"]))
     assert found == "GROUP_ID_NOT_FOUND" or found.state == ConsumerGroupState.DEAD
-    assert outcome(admin.delete_consumer_groups(["nobody"])) == "GROUP_ID_NOT_FOUND"
+    assert outcome(admin.delete_consumer_groups(["absent"])) == "GROUP_ID_NOT_FOUND"
     with pytest.raises(Exception, match="GroupIdNotFound"):
-        other_admin.delete_group_offsets("nobody", [KafkaPythonPartition("nothing", 0)])
+        other_admin.delete_group_offsets("absent", [KafkaPythonPartition("nothing", 0)])
 
 
 def test_groups_are_listed_by_state_and_by_type(broker: BrokerProcess, admin: Any, other_admin: Any) -> None:

@@ -154,7 +154,7 @@ def test_one_member_that_is_not_ready_keeps_the_whole_group_back(broker: BrokerP
 
 
 REFUSED: dict[str, tuple[ErrorCode, Any]] = {
-    "nobody": (ErrorCode.INVALID_REQUEST, lambda members: []),
+    "no members": (ErrorCode.INVALID_REQUEST, lambda members: []),
     "one twice": (ErrorCode.INVALID_REQUEST, lambda members: [*members, members[0]]),
     "an unknown id": (
         ErrorCode.INVALID_PRODUCER_ID_MAPPING,
@@ -231,7 +231,7 @@ def test_who_lost_the_reply_gets_the_same_again_even_from_the_next_broker(own_br
         assert end_of(own_broker, "again", partition, UNCOMMITTED) == 2 * len(members)
 
 
-def test_readers_go_on_after_the_timeout_when_nobody_commits_the_group(broker: BrokerProcess) -> None:
+def test_readers_go_on_after_the_timeout_when_no_producer_commits_the_group(broker: BrokerProcess) -> None:
     create_topic(broker, "orphaned", 2)
     began = time.monotonic()
     members = talk(broker, lambda channel: begin(channel, "orphaned", timeout_ms=SHORT_TIMEOUT_MS))

@@ -253,7 +253,7 @@ def test_the_partitions_of_a_killed_consumer_go_to_the_other(impatient_broker: B
         assert time.monotonic() - started > 1, "its session cannot have ended yet"
 
 
-def test_a_static_member_that_returns_finds_its_partitions_and_disturbs_nobody(broker: BrokerProcess) -> None:
+def test_a_static_member_that_returns_finds_its_partitions_and_disturbs_no_member(broker: BrokerProcess) -> None:
     create_topic(broker, "static", 4)
     revoked: list[Any] = []
 

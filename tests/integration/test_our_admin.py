@@ -86,7 +86,7 @@ def test_a_call_to_a_broker_that_never_answers_ends_in_time(silent: str) -> None
     assert time.monotonic() - began < 5
 
 
-def test_a_call_to_nobody_says_why_it_ended() -> None:
+def test_a_call_that_reaches_no_broker_says_why_it_ended() -> None:
     with socket.create_server(("localhost", 0)) as server:
         port = server.getsockname()[1]
 

@@ -35,7 +35,7 @@ QUOTAS = Scenario("configs", "quotas", [
     Step("configs --alter --ip 127.0.0.1 --add-config connection_creation_rate=7"),
     Step("configs --alter --ip-defaults --add-config connection_creation_rate=9"),
     Step("configs --describe --user alice"),
-    Step("configs --describe --user nobody"),
+    Step("configs --describe --user absent"),
     Step("configs --describe --user-defaults"),
     Step("configs --describe --entity-type users", any_order=True),
     Step("configs --describe --entity-type clients", any_order=True),

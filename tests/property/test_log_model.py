@@ -333,7 +333,7 @@ def test_after_a_power_cut_a_beginning_with_all_that_was_flushed_remains() -> No
 
 
 @pytest.mark.parametrize("first", range(0, 100, 50))
-def test_a_log_that_nobody_changed_is_whole_after_a_power_cut_behind_its_stop(first: int) -> None:
+def test_a_log_that_was_not_changed_is_whole_after_a_power_cut_behind_its_stop(first: int) -> None:
     for seed in range(first, first + 50):
         state = PowerlessLog()
         state.begin(seed=seed)

@@ -78,7 +78,7 @@ class ClassicPlayer:
 
     def _commit(self, name: str, **options: str) -> list[str]:
         code = self._coordinator.commit(
-            "" if name == "nobody" else self._id(name, options),
+            "" if name == "no-member" else self._id(name, options),
             int(options.get("generation", self._generations.get(name, -1))),
             instance=options.get("instance"),
             offset=int(options["offset"]),
@@ -127,7 +127,7 @@ class ClassicPlayer:
 
     def _id(self, name: str, options: dict[str, str]) -> str:
         wanted = options.get("as", name)
-        return "" if wanted == "nobody" else self._ids.get(wanted, wanted)
+        return "" if wanted == "no-member" else self._ids.get(wanted, wanted)
 
     def _park(self, token: int, name: str) -> list[str]:
         self._waiting[token] = name

@@ -171,7 +171,7 @@ def test_a_handle_has_one_outcome_and_in_time() -> None:
     history.check_none_pending("writer")
 
 
-def test_a_transaction_is_visible_as_a_whole_and_only_if_somebody_asked() -> None:
+def test_a_transaction_is_visible_as_a_whole_and_only_if_its_producer_asked() -> None:
     history = SendHistory()
     transaction = history.begin("transaction")
     sent(history, b"one", b"two", transaction=transaction)
@@ -210,7 +210,7 @@ def test_members_read_on_where_others_were_and_skip_nothing() -> None:
         history.check_reads(log)
 
 
-def test_a_record_that_was_hidden_is_handed_to_nobody() -> None:
+def test_a_record_that_was_hidden_is_handed_to_no_reader() -> None:
     history = ReadHistory("group")
     history.take("first", PARTITION, 1.0)
     history.read("first", PARTITION, 1)

@@ -105,7 +105,7 @@ def test_a_commit_of_an_old_generation_that_is_accepted_is_caught(monkeypatch: p
     assert "was accepted" in complaint()
 
 
-def test_a_partition_that_is_handed_out_while_somebody_has_it_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_partition_that_is_handed_out_while_a_member_has_it_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ConsumerGroup, "is_owned", lambda *_: False)
     assert "was accepted although" in complaint()
 

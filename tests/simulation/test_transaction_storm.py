@@ -190,7 +190,7 @@ def test_markers_that_count_though_their_write_is_torn_are_caught(monkeypatch: p
     assert "are visible in" in complaint(range(TORN_SEEDS[0], 60))
 
 
-def test_late_records_that_nobody_verifies_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_late_records_that_no_broker_verifies_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     ask = verification.ask_coordinator
 
     def trusting(unverified: Any, transactional_id: str, version: int, broker: Any) -> "asyncio.Future[Any]":
@@ -233,7 +233,7 @@ def written(history: TransactionHistory, *offsets: int, partition: int = 0) -> A
     return attempt
 
 
-def test_what_nobody_asked_to_commit_must_not_be_visible() -> None:
+def test_what_no_producer_asked_to_commit_must_not_be_visible() -> None:
     history = TransactionHistory()
     with pytest.raises(CheckFailed, match="its commit was not asked for"):
         shown(CommittedView(history, 0), written(history, 0))

@@ -74,7 +74,7 @@ def test_json_that_fits_becomes_columns_and_other_fields_are_ignored(spark: Spar
     assert rows.good.columns == ["id", "amount", "place", "tags", "at", "_source"]
 
 
-def test_a_wrong_field_is_found_even_if_nobody_selects_it(spark: SparkSession) -> None:
+def test_a_wrong_field_is_found_even_if_the_query_does_not_select_it(spark: SparkSession) -> None:
     rows = parse(records(spark, [{"id": "a", "amount": "x"}]), SCHEMA, dead_letters="dead")
     assert rows.good.select("id").collect() == []
 

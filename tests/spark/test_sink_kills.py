@@ -125,7 +125,7 @@ def test_speculation_writes_each_row_once(new_copying: NewCopying) -> None:
 
 @is_soak
 @pytest.mark.timeout(600)
-def test_a_driver_that_never_returns_blocks_nobody_for_ever(new_copying: NewCopying) -> None:
+def test_a_driver_that_never_returns_blocks_no_reader_for_ever(new_copying: NewCopying) -> None:
     copying = new_copying(1_000, rows_per_batch=400, transaction_timeout="5s")
     copying.plan([Fault(BEFORE_REQUEST, KILL_DRIVER, 1)])
     bootstrap = copying.broker.bootstrap

@@ -482,7 +482,7 @@ def test_an_atomic_task_that_fails_shows_nothing(bootstrap: str, topic: str) -> 
     check_nothing_hangs(bootstrap, topic)
 
 
-def test_the_marker_waits_for_nobody_in_a_task(bootstrap: str, topic: str) -> None:
+def test_the_marker_waits_for_no_reader_in_a_task(bootstrap: str, topic: str) -> None:
     """A driver died with the marker in its open transaction: tasks of the next run read the one before at once."""
     query = Query(bootstrap, topic, "q-" + topic)
     query.commit(0, query.write(0, 0, [1]))

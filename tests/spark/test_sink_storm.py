@@ -40,7 +40,9 @@ def killed_or_done(process: "subprocess.Popen[str]", notes: Path, batches: int, 
 
 
 @pytest.mark.timeout(3_600 if IS_SOAK else 300)
-def test_rows_are_visible_once_whoever_is_killed_at_random(own_broker: BrokerProcess, tmp_path: Path) -> None:
+def test_rows_are_visible_once_when_drivers_and_brokers_are_killed_at_random(
+    own_broker: BrokerProcess, tmp_path: Path
+) -> None:
     bootstrap, notes = own_broker.bootstrap, tmp_path / "notes"
     notes.mkdir()
     with Admin(bootstrap) as admin:

@@ -23,7 +23,7 @@ def is_refused(broker: EmbeddedBroker, **options: object) -> bool:
     return False
 
 
-def test_nobody_is_connected_while_all_connections_are_cut(levada_broker: EmbeddedBroker) -> None:
+def test_no_client_is_connected_while_all_connections_are_cut(levada_broker: EmbeddedBroker) -> None:
     producer = levada_broker.producer()
     producer.send("orders", b"before").result()
     with levada_broker.connections_cut():

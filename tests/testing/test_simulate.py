@@ -163,7 +163,7 @@ def test_two_processes_of_one_name_are_refused() -> None:
     simulate(run)
 
 
-def test_the_functions_of_random_are_part_of_the_seed_and_nobody_elses() -> None:
+def test_the_functions_of_random_are_part_of_the_seed_and_of_no_other_run() -> None:
     async def draw(cluster: Cluster) -> tuple[float, float]:
         return random.random(), cluster.random.random()
 
@@ -339,12 +339,12 @@ def test_the_first_of_many_seeds_that_fails_is_named() -> None:
 
 
 def test_an_app_that_waits_for_what_cannot_happen_is_found_out() -> None:
-    async def wait_for_nobody(cluster: Cluster) -> None:
+    async def wait_for_no_member(cluster: Cluster) -> None:
         await cluster.create_topic("orders")
         await asyncio.Event().wait()
 
     with pytest.raises(SimDeadlock, match=r"cannot happen any more:\n.*app#1 main") as raised:
-        simulate(wait_for_nobody)
+        simulate(wait_for_no_member)
     assert "the same run again" in raised.value.__notes__[-1]
 
 

@@ -19,7 +19,7 @@ from tests.tools.interrupting import interrupted
 from tests.tools.running import run_ours
 from tests.tools.stages import SETTINGS
 
-NOBODY = ["--bootstrap-server", "localhost:1"]
+NO_BROKER = ["--bootstrap-server", "localhost:1"]
 PLAN = {"version": 1, "partitions": [{"topic": "three", "partition": 0, "replicas": [1]}]}
 
 
@@ -33,19 +33,19 @@ def plan(tmp_path: Path) -> str:
 @pytest.mark.parametrize(
     "command",
     [
-        ["log-dirs", "--describe", *NOBODY],
-        ["broker-api-versions", *NOBODY],
-        ["cluster", "cluster-id", *NOBODY],
-        ["cluster", "unregister", "--id", "3", *NOBODY],
-        ["features", *NOBODY, "describe"],
-        ["features", *NOBODY, "disable", "--feature", "group.version"],
-        ["leader-election", "--election-type", "preferred", "--all-topic-partitions", *NOBODY],
-        ["reassign-partitions", "--list", *NOBODY],
+        ["log-dirs", "--describe", *NO_BROKER],
+        ["broker-api-versions", *NO_BROKER],
+        ["cluster", "cluster-id", *NO_BROKER],
+        ["cluster", "unregister", "--id", "3", *NO_BROKER],
+        ["features", *NO_BROKER, "describe"],
+        ["features", *NO_BROKER, "disable", "--feature", "group.version"],
+        ["leader-election", "--election-type", "preferred", "--all-topic-partitions", *NO_BROKER],
+        ["reassign-partitions", "--list", *NO_BROKER],
         ["replica-verification", "--broker-list", "localhost:1"],
     ],
     ids=" ".join,
 )
-def test_a_server_that_nobody_reaches_is_named_in_one_line(command: list[str]) -> None:
+def test_a_server_without_a_broker_is_named_in_one_line(command: list[str]) -> None:
     ran = run_ours(command)
     assert (ran.code, ran.out) == (1, "")
     assert ran.err.startswith("levada: no Kafka broker answers: localhost:1 ")
@@ -56,7 +56,7 @@ def test_a_server_that_nobody_reaches_is_named_in_one_line(command: list[str]) -
     "command", [["version-mapping"], ["feature-dependencies", "--feature", "group.version=1"]], ids=" ".join
 )
 def test_what_is_known_without_a_broker_is_told_without_one(command: list[str]) -> None:
-    assert run_ours(["features", *NOBODY, *command]).code == 0
+    assert run_ours(["features", *NO_BROKER, *command]).code == 0
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,7 @@ def test_more_groups_than_fit_one_request_are_deleted(broker: BrokerProcess) -> 
 
 
 @pytest.mark.parametrize("tool", [["consumer-groups", "--list"], ["groups", "--list"], ["transactions", "list"]])
-def test_nobody_there_is_one_line(tool: list[str]) -> None:
+def test_a_port_without_a_broker_is_one_line(tool: list[str]) -> None:
     ran = run_ours([*tool, "--bootstrap-server", "localhost:1"])
     assert (ran.code, ran.out) == (1, "")
     assert ran.err.startswith("levada: no Kafka broker answers: localhost:1 refused the connection")

@@ -52,7 +52,7 @@ def test_what_failed_and_what_did_not_is_said_when_topics_are_altered(stage: Sta
     assert altered.err.endswith("; the other 1 topics have their partitions\n")
 
 
-def test_nobody_there_is_one_line() -> None:
+def test_a_port_without_a_broker_is_one_line() -> None:
     listed = run_ours(["topics", "--list", "--bootstrap-server", "localhost:1"])
     assert (listed.code, listed.out) == (1, "")
     assert listed.err.startswith("levada: no Kafka broker answers: localhost:1 refused the connection")

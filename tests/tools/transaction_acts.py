@@ -48,7 +48,7 @@ def hanging_transaction(topic: str, partition: int, producer_id: int) -> Act:
     """A record of a transaction that no coordinator knows of: what older clients could do by mistake (KIP-890)."""
 
     async def produce(port: int) -> int:
-        record = (START_MS, None, b"nobody ends this", ())
+        record = (START_MS, None, b"this is left open", ())
         batch = build_batch([record], producer_id=producer_id, producer_epoch=0, base_sequence=0, is_transactional=True)
         data = PartitionProduceData(index=partition, records=batch)
         request = ProduceRequest(

@@ -67,7 +67,7 @@ def internal_topic(name: str, broker: "Broker") -> CreatableTopic:
 
 
 def tell_if_capped(made: CreatableTopic, broker: "Broker") -> None:
-    """Said by the one who made the topic: several clients may have asked for it at once."""
+    """Warn once for a topic, from the request that made it: several clients may have asked for it at once."""
     wanted = broker.config[REPLICATION_KEYS[made.name]]
     factor = made.replication_factor
     if factor < wanted:

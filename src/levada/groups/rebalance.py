@@ -197,7 +197,7 @@ class Rebalance:
             self._complete_join(group, now_ms)
 
     def dismiss(self, group: Group, code: ErrorCode) -> None:
-        """Answer all who wait for what will not come."""
+        """Answer the members whose JoinGroup or SyncGroup waits: its generation will not come."""
         for member in group.members.values():
             self.answer_join(member, refused_join(member.member_id, code))
             self.answer_sync(member, refused_sync(code))

@@ -65,7 +65,7 @@ async def the_requests_served_are_described(admin: Admin, target: Target) -> Non
 
 
 @CLUSTER_CASES.needing(ApiKey.UPDATE_FEATURES)
-async def features_that_nobody_has_are_not_updated(admin: Admin, target: Target) -> None:
+async def features_that_no_broker_has_are_not_updated(admin: Admin, target: Target) -> None:
     updated = await admin.update_features({"no.such.feature": FeatureUpdate(3)}, validate_only=True)
     assert [error.code for error in updated.errors.values()] == [ErrorCode.INVALID_UPDATE_VERSION]
     assert "no.such.feature" in str(updated.errors["no.such.feature"])
@@ -74,7 +74,7 @@ async def features_that_nobody_has_are_not_updated(admin: Admin, target: Target)
 
 
 @CLUSTER_CASES
-async def a_broker_that_nobody_knows_is_not_unregistered(admin: Admin, target: Target) -> None:
+async def an_unknown_broker_is_not_unregistered(admin: Admin, target: Target) -> None:
     with pytest.raises(KafkaError, match="broker 77") as refused:
         await admin.unregister_broker(77)
     assert refused.value.code == ErrorCode.BROKER_ID_NOT_REGISTERED
@@ -114,8 +114,8 @@ async def quotas_are_set_and_taken_away(admin: Admin, target: Target) -> None:
 
 
 @CLUSTER_CASES.needing(ApiKey.DESCRIBE_CLIENT_QUOTAS)
-async def quotas_of_nobody_are_none(admin: Admin, target: Target) -> None:
-    assert await admin.describe_client_quotas([QuotaFilter("user", "nobody")]) == {}
+async def quotas_of_an_unknown_user_are_none(admin: Admin, target: Target) -> None:
+    assert await admin.describe_client_quotas([QuotaFilter("user", "absent")]) == {}
 
 
 @CLUSTER_CASES.needing(ApiKey.CREATE_ACLS)
@@ -142,7 +142,7 @@ async def access_rules_are_made_and_deleted(admin: Admin, target: Target) -> Non
 
     await until("the rules are told", is_told)
     of_topics = AclFilter(ResourceType.TOPIC, principal="User:reader")
-    rest, none = AclFilter(principal="User:reader", permission=AclPermission.DENY), AclFilter(principal="User:nobody")
+    rest, none = AclFilter(principal="User:reader", permission=AclPermission.DENY), AclFilter(principal="User:absent")
     deleted = await admin.delete_acls([of_topics, rest, none])
     assert [list(outcome) for outcome in deleted.values()] == [[reader], [prefixed], []]
     for outcome in deleted.values():
@@ -150,13 +150,13 @@ async def access_rules_are_made_and_deleted(admin: Admin, target: Target) -> Non
 
 
 @CLUSTER_CASES.needing(ApiKey.DESCRIBE_ACLS)
-async def rules_that_nobody_made_are_not_there(admin: Admin, target: Target) -> None:
-    assert await admin.describe_acls(AclFilter(principal="User:nobody")) == []
+async def rules_that_were_not_made_are_not_there(admin: Admin, target: Target) -> None:
+    assert await admin.describe_acls(AclFilter(principal="User:absent")) == []
 
 
 @CLUSTER_CASES.needing(ApiKey.DELETE_ACLS)
-async def rules_that_nobody_made_are_not_deleted(admin: Admin, target: Target) -> None:
-    none = AclFilter(principal="User:nobody")
+async def rules_that_were_not_made_are_not_deleted(admin: Admin, target: Target) -> None:
+    none = AclFilter(principal="User:absent")
     assert list((await admin.delete_acls([none]))[none]) == []
 
 
@@ -181,7 +181,7 @@ async def passwords_are_set_and_deleted(admin: Admin, target: Target) -> None:
         return {"alice", "bob"} <= set(await admin.describe_user_scram_credentials())
 
     await until("the passwords are told", is_told)
-    found = await admin.describe_user_scram_credentials(["alice", "bob", "nobody"])
+    found = await admin.describe_user_scram_credentials(["alice", "bob", "absent"])
     assert found.done == {
         "alice": (ScramCredential(ScramMechanism.SCRAM_SHA_512, 4_096),),
         "bob": (ScramCredential(weak, 8_192),),
@@ -193,5 +193,5 @@ async def passwords_are_set_and_deleted(admin: Admin, target: Target) -> None:
 
 @CLUSTER_CASES.needing(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS)
 async def users_without_passwords_are_not_found(admin: Admin, target: Target) -> None:
-    found = await admin.describe_user_scram_credentials(["nobody"])
+    found = await admin.describe_user_scram_credentials(["absent"])
     assert [error.code for error in found.errors.values()] == [ErrorCode.RESOURCE_NOT_FOUND]

@@ -92,15 +92,15 @@ async def topics_are_described_by_name_and_by_id_and_unknown_ones_fail_alone(adm
     name = await create(admin, target, "known", 2)
     topic_id = (await admin.list_topics())[name].topic_id
     assert topic_id is not None
-    nowhere, nobody = target.fresh("nowhere"), TopicId(b"there is no such")
-    found = await admin.describe_topics([name, nowhere, topic_id, nobody])
-    assert list(found) == [name, nowhere, topic_id, nobody]
+    nowhere, unknown = target.fresh("nowhere"), TopicId(b"there is no such")
+    found = await admin.describe_topics([name, nowhere, topic_id, unknown])
+    assert list(found) == [name, nowhere, topic_id, unknown]
     assert found[name].topic_id == topic_id
     assert found[topic_id].name == name
     assert len(found[topic_id].partitions) == 2
     assert {key: (type(error), error.code) for key, error in found.errors.items()} == {
         nowhere: (UnknownTopicOrPartition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-        nobody: (UnknownTopicId, ErrorCode.UNKNOWN_TOPIC_ID),
+        unknown: (UnknownTopicId, ErrorCode.UNKNOWN_TOPIC_ID),
     }
     # A question does not make a topic, whatever auto.create.topics.enable says.
     assert nowhere not in await admin.list_topics()
@@ -160,12 +160,12 @@ async def topics_are_deleted_by_name_and_by_id(admin: Admin, target: Target) -> 
     by_name, by_id, kept = [await create(admin, target, what) for what in ("by-name", "by-id", "kept")]
     topic_id = (await admin.list_topics())[by_id].topic_id
     assert topic_id is not None
-    nobody = TopicId(b"there is no such")
-    deleted = await admin.delete_topics([by_name, topic_id, "deleted-unknown", nobody])
+    unknown = TopicId(b"there is no such")
+    deleted = await admin.delete_topics([by_name, topic_id, "deleted-unknown", unknown])
     assert list(deleted.done) == [by_name, topic_id]
     assert {key: error.code for key, error in deleted.errors.items()} == {
         "deleted-unknown": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        nobody: ErrorCode.UNKNOWN_TOPIC_ID,
+        unknown: ErrorCode.UNKNOWN_TOPIC_ID,
     }
 
     async def are_gone() -> bool:

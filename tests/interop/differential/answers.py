@@ -59,7 +59,7 @@ def name_members(answer: Mapping[str, str], names: Mapping[str, str]) -> dict[st
     """The random part of member ids, in paths and values, replaced by the name of the case that was given the id."""
 
     def replace(text: str) -> str:
-        return _RANDOM_ID.sub(lambda found: f"<{names.get(found[0], 'somebody')}>", text)
+        return _RANDOM_ID.sub(lambda found: f"<{names.get(found[0], 'another')}>", text)
 
     return {replace(path): replace(value) for path, value in answer.items()}
 

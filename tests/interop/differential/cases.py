@@ -6,7 +6,7 @@ from typing import Any, Protocol, TypeVar
 
 from levada.protocol.api import ApiKey, stable_versions
 
-UNKNOWN_ID = b"nobody's id here"
+UNKNOWN_ID = b"unknown id here."
 """16 bytes that are no topic's id at either broker."""
 
 

@@ -245,7 +245,7 @@ LEAVING = group_table(
         Case("no group", lambda s: leave(s, "", ("who", None)), versions=EVERY),
         Case("unknown group", lambda s: leave(s, "leaves-never", ("who", None)), versions=EVERY),
         Case("unknown member", lambda s: leave(s, "leaves", ("who", None)), versions=EVERY),
-        Case("nobody", lambda s: leave(s, "leaves"), versions=since(MANY_LEAVE_SINCE)),
+        Case("no member", lambda s: leave(s, "leaves"), versions=since(MANY_LEAVE_SINCE)),
         Case("no member", lambda s: leave(s, "leaves", ("", None)), versions=EVERY),
         Case("unknown instance", lambda s: leave(s, "leaves", ("", "what")), versions=since(MANY_LEAVE_SINCE)),
         Case(
@@ -264,8 +264,8 @@ LEAVING = group_table(
             lambda s: leave(s, "pending", (s.member("pending", "an id that was given"), None)),
             versions=[5],
         ),
-        described("nobody is left", "leaves"),
-        described("nobody ever joined", "pending"),
+        described("no member is left", "leaves"),
+        described("no member ever joined", "pending"),
     ],
 )
 
@@ -335,7 +335,7 @@ def _static(version: int) -> Iterator[Case]:
     yield Case("new heartbeat", lambda s: heartbeat(group, s.member(group, "returned"), 1, home), [4], HEARTBEAT)
     yield Case("another protocol", lambda _: join(group, instance=home, protocols=(("sticky", b""),)), [version])
     yield Case("put out", lambda s: leave(s, group, ("", home)), [5], LEAVE)
-    yield described("nobody is left", group)
+    yield described("no member is left", group)
 
 
 STATIC = group_table(

@@ -182,7 +182,7 @@ DESCRIPTIONS = Table(
     "DescribeConfigs of groups",
     ApiKey.DESCRIBE_CONFIGS,
     [
-        Case("nobody's group", lambda _: describe(GROUP, "told-nobody"), versions=EVERY),
+        Case("an unknown group", lambda _: describe(GROUP, "told-absent"), versions=EVERY),
         Case("set", lambda _: change(GROUP, "told-g", _LONGER), api=ApiKey.INCREMENTAL_ALTER_CONFIGS, versions=[1]),
         Case("group with its own", lambda _: describe(GROUP, "told-g"), versions=EVERY),
         Case("group without synonyms", lambda _: describe(GROUP, "told-g", with_synonyms=False)),

@@ -191,8 +191,8 @@ def _inside() -> Iterator[Case]:
     yield by_one("of a later generation", 2)
     yield by_one("of no generation", -1)
     yield Case("of a stranger", lambda s: commit(s, group, others, generation=1, member="who"), versions=EVERY)
-    yield Case("of nobody", lambda s: commit(s, group, others), versions=EVERY)
-    yield Case("of nobody, in its generation", lambda s: commit(s, group, others, generation=1), versions=EVERY)
+    yield Case("without a member", lambda s: commit(s, group, others), versions=EVERY)
+    yield Case("without a member, in its generation", lambda s: commit(s, group, others, generation=1), versions=EVERY)
     yield Case(
         "of an unknown instance",
         lambda s: commit(s, group, others, generation=1, member=_one(s), instance="what"),
@@ -204,7 +204,7 @@ def _inside() -> Iterator[Case]:
     yield _committed("kept", group)
     yield Case("one leaves", lambda s: leave(s, group, (_one(s), None)), [5], ApiKey.LEAVE_GROUP)
     yield by_one("after it left")
-    yield Case("of nobody, to the empty group", lambda s: commit(s, group, others, offset=3), versions=[9])
+    yield Case("without a member, to the empty group", lambda s: commit(s, group, others, offset=3), versions=[9])
     yield _committed("kept in the end", group)
 
 

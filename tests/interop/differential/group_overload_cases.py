@@ -45,7 +45,7 @@ def _assignment(version: int) -> Iterator[Case]:
     yield Case("one assigns what fits", lambda s: _assigning(s, group, ASSIGNMENT, 2), syncs, SYNC)
     yield described("that is assigned", group)
     yield Case("one leaves", lambda s: leave(s, group, (s.member(group, "one"), None)), [5], LEAVE)
-    yield described("nobody is left", group)
+    yield described("no member is left", group)
 
 
 def _subscription() -> Iterator[Case]:

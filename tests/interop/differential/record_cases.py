@@ -168,7 +168,7 @@ def _to_two(side: Side, first: bytes, second: bytes) -> ProduceRequest:
 
 def _transactional(side: Side) -> ProduceRequest:
     request = produce(side, PLAIN, ONE)
-    request.transactional_id = "nobody"
+    request.transactional_id = "absent"
     return request
 
 

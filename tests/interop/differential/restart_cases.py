@@ -80,8 +80,8 @@ BEFORE = Table(
         *joined(KEPT, "one", 9),
         sync_of(KEPT, 9, "one"),
         _commit("committed", 5),
-        Case("offset of nobody", lambda side: commit(side, "simple", (KEPT, 0)), versions=[9], api=COMMIT),
-        *joined("promised", "somebody", 3),
+        Case("offset without a member", lambda side: commit(side, "simple", (KEPT, 0)), versions=[9], api=COMMIT),
+        *joined("promised", "member", 3),
     ],
     topics={KEPT: {"retention.ms": "86400000"}},
     is_about_groups=True,
@@ -103,12 +103,12 @@ def _groups() -> Iterator[Case]:
     yield described("a group of offsets", "simple")
     yield described("a group that had no assignment yet", "promised")
     yield Case("offsets of the group", lambda s: fetched(s, KEPT, every=True), versions=[9], api=OFFSET_FETCH)
-    yield Case("offsets of nobody", lambda s: fetched(s, "simple", every=True), versions=[9], api=OFFSET_FETCH)
+    yield Case("offsets without a member", lambda s: fetched(s, "simple", every=True), versions=[9], api=OFFSET_FETCH)
     yield _beat(1)
     yield _beat(0)
     yield Case(
         "heartbeat of one that had no assignment yet",
-        lambda side: heartbeat("promised", side.member("promised", "somebody")),
+        lambda side: heartbeat("promised", side.member("promised", "member")),
         versions=[4],
         api=HEARTBEAT,
     )

@@ -281,7 +281,7 @@ CREATE_PARTITIONS = Table(
         Case("no assignments", lambda _: _empty_assignments()),
         Case("too few assignments", lambda _: _more("more-a", 5, [1])),
         Case("too many assignments", lambda _: _more("more-a", 3, [1], [1])),
-        Case("assigned to nobody", lambda _: _more("more-a", 3, [])),
+        Case("assigned to no broker", lambda _: _more("more-a", 3, [])),
         Case("assigned to an unknown broker", lambda _: _more("more-a", 3, [9])),
         Case("assigned to a broker twice", lambda _: _more("more-a", 3, [1, 1])),
         Case("assigned to one more replica", lambda _: _more("more-a", 3, [1, 9])),

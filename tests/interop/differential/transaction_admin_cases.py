@@ -166,10 +166,10 @@ LISTED = Table(
         Case("by a negative duration", lambda _: _listed(duration_ms=-9), versions=(2,)),
         Case(
             "described",
-            lambda _: DescribeTransactionsRequest(transactional_ids=["listed-open", "", "nobody", "listed-idle"]),
+            lambda _: DescribeTransactionsRequest(transactional_ids=["listed-open", "", "absent", "listed-idle"]),
             api=ApiKey.DESCRIBE_TRANSACTIONS,
         ),
-        Case("described, nobody", lambda _: describe(), api=ApiKey.DESCRIBE_TRANSACTIONS),
+        Case("described, none", lambda _: describe(), api=ApiKey.DESCRIBE_TRANSACTIONS),
         Case("described twice", lambda _: describe("listed-idle", "listed-idle"), api=ApiKey.DESCRIBE_TRANSACTIONS),
         Case("producers of nothing", lambda _: producers("listed", 0), api=ApiKey.DESCRIBE_PRODUCERS),
         Case("producers of an unknown partition", lambda _: producers("listed", 9), api=ApiKey.DESCRIBE_PRODUCERS),

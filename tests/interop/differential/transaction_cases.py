@@ -397,7 +397,7 @@ def _strangers(api: ApiKey, build: Callable[[Side, Who], Any]) -> list[Case]:
     """The same request by everybody who may not send it."""
     who: dict[str, Callable[[Side], Who]] = {
         "no name": lambda side: ("", *own(side, KNOWN)[1:]),
-        "unknown name": lambda side: ("nobody", *own(side, KNOWN)[1:]),
+        "unknown name": lambda side: ("absent", *own(side, KNOWN)[1:]),
         "another id": lambda side: own(side, KNOWN, producer_id=987_654),
         "older epoch": lambda side: own(side, KNOWN, later=-1),
         "later epoch": lambda side: own(side, KNOWN, later=1),

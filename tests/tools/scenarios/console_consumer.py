@@ -98,7 +98,7 @@ def copying(stage: Stage, internal: str, copy: str) -> Iterator[None]:
             for record in consumer.poll(1.0):
                 producer.send(copy, record.value, key=record.key)
         producer.send(copy, b"without a key")
-        producer.send(copy, b"\0\0", key=b"\0\x63of a type that nobody knows")
+        producer.send(copy, b"\0\0", key=b"\0\x63of a type that is not known")
 
 
 NUMBERED = [

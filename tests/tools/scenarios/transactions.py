@@ -70,7 +70,7 @@ REFUSING: list[Step | Act | File] = [
     Step(f"{TOOL} list --duration-filter long", fails=True),
     Step(f"{TOOL} list --transactional-id-pattern '['", fails=True),
     Step(f"{TOOL} describe", fails=True),
-    Step(f"{TOOL} describe --transactional-id nobody", fails=True),
+    Step(f"{TOOL} describe --transactional-id absent", fails=True),
     Step(f"{TOOL} describe-producers --topic orders", fails=True),
     Step(f"{TOOL} describe-producers --topic nowhere --partition 0", fails=True),
     # Apache's tool waits a minute for the partition, and for the broker.

@@ -148,7 +148,7 @@ def test_kinds_are_counted_apart(loop: SimLoop) -> None:
     loop.run_until_complete(main())
 
 
-def test_closing_ends_all_in_the_order_of_their_times_and_whoever_comes_later(loop: SimLoop) -> None:
+def test_closing_ends_all_in_the_order_of_their_times_and_what_comes_later(loop: SimLoop) -> None:
     async def main() -> None:
         delayed, ended = DelayedOperations(), []
 

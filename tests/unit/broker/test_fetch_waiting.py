@@ -326,7 +326,7 @@ def test_several_batches_of_one_request_wake_a_fetch_once(server: Server, play: 
     play(scene())
 
 
-def test_a_producers_repetition_wakes_nobody(server: Server, play: Scene) -> None:
+def test_a_producers_repetition_wakes_no_fetch(server: Server, play: Scene) -> None:
     async def scene() -> None:
         data = build_batch([(T0, None, b"v", ())], producer_id=1, producer_epoch=0, base_sequence=0)
         for _ in range(2):

@@ -407,7 +407,7 @@ def test_a_marker_whose_flush_fails_is_not_acknowledged_and_ends_no_transaction(
     run(main())
 
 
-def test_a_flush_by_time_holds_nobody_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_flush_by_time_holds_no_producer_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in Apache, where it is done beside the appends."""
 
     async def main() -> None:

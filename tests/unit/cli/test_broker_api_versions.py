@@ -29,7 +29,7 @@ def test_what_is_not_served_is_named_if_a_client_may_ask_for_it() -> None:
     assert not [one for one in lines if "AlterPartition(" in one or "Envelope" in one]
 
 
-def test_requests_that_nobody_knows_have_numbers_only() -> None:
+def test_unknown_requests_have_numbers_only() -> None:
     assert line(500, VersionRange(0, 3)) == "UNKNOWN(500): 0 to 3"
 
 

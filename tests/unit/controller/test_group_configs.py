@@ -37,7 +37,7 @@ def replace(cluster: Cluster, group: str, configs: dict[str, str | None]) -> tup
     return answer.error_code, answer.error_message
 
 
-def test_a_group_that_nobody_knows_can_be_configured() -> None:
+def test_an_unknown_group_can_be_configured() -> None:
     cluster = Cluster(1)
     assert change(cluster, "g", (SESSION, SET, "50000"), (HEARTBEAT, SET, "6000")) == (0, None)
     assert cluster.image.config_of(GROUP, "g") == {SESSION: "50000", HEARTBEAT: "6000"}

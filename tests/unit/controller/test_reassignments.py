@@ -56,7 +56,7 @@ def test_a_leader_that_stays_begins_a_new_epoch_when_another_is_taken_away() -> 
     assert (partition.replicas, partition.isr, partition.leader, partition.leader_epoch) == ((2, 1), (1, 2), 1, 1)
 
 
-def test_nobody_leads_when_those_that_stay_are_away() -> None:
+def test_no_replica_leads_when_those_that_stay_are_away() -> None:
     cluster = Cluster(1, fenced=[2]).with_topic("first", (1, 2))
     cluster.do(assign([2]))
     (partition,) = cluster.partitions()

@@ -112,7 +112,7 @@ def test_another_registration_may_not_say_where_replicas_are(broker: int, epoch:
     assert decision.records == []
 
 
-def test_a_replica_whose_directory_nobody_knew_is_lost_when_the_broker_says_it_was_in_a_failed_one() -> None:
+def test_a_replica_whose_directory_was_unknown_is_lost_when_the_broker_says_it_was_in_a_failed_one() -> None:
     cluster = two_directories(2).with_topic("first", (1,), directories=[UNASSIGNED])
     cluster.with_topic("second", (1, 2), directories=[UNASSIGNED, C])
     fail(cluster, B)
@@ -265,7 +265,7 @@ def test_a_replica_that_stays_keeps_its_directory(wanted: list[int], directories
     assert cluster.partitions()[0].directories == directories
 
 
-def test_nobody_leads_when_the_replica_that_stays_is_in_a_failed_directory() -> None:
+def test_no_replica_leads_when_the_one_that_stays_is_in_a_failed_directory() -> None:
     cluster = Cluster(1, 2, log_dirs={1: [A], 2: [C]})
     cluster.with_topic("first", (2, 1), directories=[C, A]).with_topic("second", (2, 1), directories=[C, B])
     for name in ("first", "second"):

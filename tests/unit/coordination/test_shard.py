@@ -143,7 +143,7 @@ def test_everything_that_is_due_has_a_batch_of_its_own(shard: Shard[Counting], j
     assert [[record.value for record in batch] for batch in journal.batches] == [[1], [2]]
 
 
-def test_who_resigns_confirms_nothing_that_may_be_lost_and_leaves_nobody_waiting(
+def test_a_coordinator_that_resigns_confirms_nothing_that_may_be_lost_and_leaves_no_request_waiting(
     shard: Shard[Counting], journal: Journal
 ) -> None:
     journal.committed = 0

@@ -25,7 +25,7 @@ def test_a_second_process_with_the_same_id_is_refused(machine: Machine) -> None:
     finish(second.door.register())
 
 
-def test_nobody_claims_while_the_leader_lives(machine: Machine) -> None:
+def test_no_member_claims_while_the_leader_lives(machine: Machine) -> None:
     leader, other = machine.node(1).lead(), machine.node(2)
     for _ in range(5):
         machine.clock.now += SESSION_MS - 1
@@ -63,7 +63,7 @@ def test_a_heartbeat_from_before_the_machine_was_switched_off_is_none(machine: M
 
 @pytest.mark.parametrize("name", ["epoch-0000000001", "member-1"])
 @pytest.mark.parametrize("content", [b"", b"\x00\x00", b"{", b"7", b"[]", b"{}", b'{"node_id": null}', b"\xff\xfe"])
-def test_a_name_that_a_power_cut_took_stops_nobody(machine: Machine, name: str, content: bytes) -> None:
+def test_a_name_that_a_power_cut_took_stops_no_member(machine: Machine, name: str, content: bytes) -> None:
     machine.node(1).lead().write("a")
     other = machine.node(2)
     machine.file(name).write_bytes(content)
@@ -71,7 +71,7 @@ def test_a_name_that_a_power_cut_took_stops_nobody(machine: Machine, name: str, 
     assert machine.reader() == ["a", "b"]
 
 
-def test_nobody_leads_at_first(machine: Machine) -> None:
+def test_no_member_leads_at_first(machine: Machine) -> None:
     assert finish(machine.node(1).door.controller_id()) is None
 
 

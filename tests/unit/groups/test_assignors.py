@@ -21,7 +21,7 @@ def test_a_topic_that_is_not_known_is_named_in_the_error(name: str, others: list
 
 
 @pytest.mark.parametrize("name", ASSIGNORS)
-def test_a_topic_without_partitions_is_assigned_to_nobody(name: str) -> None:
+def test_a_topic_without_partitions_is_assigned_to_no_member(name: str) -> None:
     assert ASSIGNORS[name]({"m1": MemberSpec(topics=[A], current={})}, {A: 0}) == {"m1": {}}
 
 

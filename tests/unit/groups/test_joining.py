@@ -179,7 +179,7 @@ def test_a_pending_member_that_turns_out_static_is_refused() -> None:
 
 
 @pytest.mark.parametrize("joiner", [OLD_CLIENT, NEW_CLIENT])
-def test_a_group_at_its_maximum_lets_nobody_in(joiner: JoiningClient) -> None:
+def test_a_group_at_its_maximum_lets_no_member_in(joiner: JoiningClient) -> None:
     coordinator = Coordinator(GroupSettings(max_size=2))
     members = coordinator.stable(2)
     token = coordinator.join(joiner=joiner)
@@ -202,7 +202,7 @@ def test_the_maximum_counts_those_who_wait_while_a_rebalance_is_prepared() -> No
     assert second not in coordinator.group.members
 
 
-def test_a_pending_member_that_finds_no_room_holds_nobody_up() -> None:
+def test_a_pending_member_that_finds_no_room_holds_no_rebalance_up() -> None:
     coordinator = Coordinator(GroupSettings(max_size=1))
     pending = coordinator.joined(coordinator.join(joiner=NEW_CLIENT)).member_id
     (leader,) = coordinator.stable(1)

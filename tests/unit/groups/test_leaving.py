@@ -16,7 +16,7 @@ def test_heartbeats_are_refused() -> None:
     assert coordinator.heartbeat(member, 1, instance="stranger") == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_refused_heartbeat_keeps_nobody_alive() -> None:
+def test_a_refused_heartbeat_keeps_no_member_alive() -> None:
     coordinator = Coordinator()
     (member,) = coordinator.stable(1)
     coordinator.advance(SESSION_MS - 1)

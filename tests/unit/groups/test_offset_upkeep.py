@@ -76,7 +76,7 @@ def test_the_time_when_a_group_became_empty_outlives_the_coordinator() -> None:
     assert coordinator.committed() is None
 
 
-def test_offsets_of_topics_nobody_subscribes_to_any_more_age_in_a_live_group() -> None:
+def test_offsets_of_topics_without_subscribers_age_in_a_live_group() -> None:
     coordinator = Coordinator(SETTINGS)
     member = stable_with(coordinator, "wanted")
     coordinator.commit(member, 1, topic="wanted")
@@ -280,7 +280,7 @@ def test_offsets_of_a_group_that_is_not_of_consumers_can_be_deleted_only_when_it
     assert delete_offsets(coordinator, ("a", 0)) == [ErrorCode.NONE]
 
 
-def test_nobody_deletes_offsets_of_a_group_that_is_not_there() -> None:
+def test_offsets_of_a_group_that_is_not_there_are_not_deleted() -> None:
     assert delete_offsets(Coordinator(), ("a", 0)) == ErrorCode.GROUP_ID_NOT_FOUND
 
 
@@ -330,7 +330,7 @@ def test_administrators_see_members_with_their_metadata_and_assignment(is_loaded
 
 def test_a_group_that_is_not_there_is_described_as_dead() -> None:
     coordinator = Coordinator()
-    token = coordinator.run(lambda machine, token: machine.describe(token, "nobody"))
+    token = coordinator.run(lambda machine, token: machine.describe(token, "absent"))
     group = coordinator.replies[token]
     assert (group.error_code, group.group_state) == (ErrorCode.GROUP_ID_NOT_FOUND, "Dead")
 

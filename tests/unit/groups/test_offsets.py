@@ -68,7 +68,7 @@ def test_a_commit_keeps_a_session_alive() -> None:
     assert coordinator.is_in(ClassicGroupState.STABLE)
 
 
-def test_a_consumer_without_a_membership_commits_to_a_group_of_nobody() -> None:
+def test_a_consumer_without_a_membership_commits_to_a_group_without_members() -> None:
     coordinator = Coordinator()
     assert coordinator.commit(offset=3) == ErrorCode.NONE
     assert coordinator.is_in(ClassicGroupState.EMPTY)

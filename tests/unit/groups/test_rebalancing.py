@@ -116,7 +116,7 @@ def test_a_new_member_makes_all_join_again_and_the_leader_stays() -> None:
     assert {coordinator.joined(one).generation_id for one in (new, again, token)} == {2}
 
 
-def test_a_follower_that_asks_again_unchanged_disturbs_nobody() -> None:
+def test_a_follower_that_asks_again_unchanged_disturbs_no_member() -> None:
     coordinator = Coordinator()
     leader, follower = coordinator.stable()
     reply = coordinator.joined(coordinator.join(follower))
@@ -257,7 +257,7 @@ def test_when_all_have_synced_nothing_is_left_to_time_out() -> None:
     assert list(coordinator.group.members) == members
 
 
-def test_a_new_member_that_nobody_answers_is_told_to_begin_anew_after_five_minutes() -> None:
+def test_a_new_member_that_waits_in_vain_is_told_to_begin_anew_after_five_minutes() -> None:
     coordinator = Coordinator()
     (leader,) = coordinator.stable(1, rebalance_ms=1_000_000)
     token = coordinator.join()

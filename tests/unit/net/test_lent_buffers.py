@@ -52,7 +52,7 @@ class Memories:
 # Who looks into it
 
 
-def test_whoever_looks_into_memory_is_seen_and_nothing_is_changed() -> None:
+def test_a_view_of_memory_is_seen_and_nothing_is_changed() -> None:
     memory = filled(1_000)
     before = bytes(memory)
     assert not has_views(memory)
@@ -85,7 +85,7 @@ def test_nothing_is_there_before_something_was_given() -> None:
     assert LentBuffers().take(1) is None
 
 
-def test_a_buffer_is_taken_again_once_nobody_looks_into_it() -> None:
+def test_a_buffer_is_taken_again_once_there_is_no_view_of_it() -> None:
     buffers, buffer = LentBuffers(), bytearray(100)
     view = memoryview(buffer)[50:]
     buffers.give(buffer)
@@ -137,7 +137,7 @@ def test_only_so_many_bytes_are_kept() -> None:
     assert buffers.take(1) is None
 
 
-def test_what_is_borrowed_is_lent_to_the_next_once_nobody_looks_into_it() -> None:
+def test_what_is_borrowed_is_lent_to_the_next_once_there_is_no_view_of_it() -> None:
     buffers = LentBuffers()
     first = buffers.borrow(100)
     view = memoryview(first)
@@ -217,7 +217,7 @@ def test_answers_that_are_kept_stay_what_they_were(seed: int) -> None:
     assert asyncio.run(main()) > 10, "memory was hardly ever used again"
 
 
-def test_an_answer_that_nobody_keeps_leaves_its_memory_to_the_next() -> None:
+def test_an_answer_that_is_not_kept_leaves_its_memory_to_the_next() -> None:
     async def main() -> int:
         channel = Channel("test")
         channel.connection_made(Answering())

@@ -62,7 +62,7 @@ def test_one_release_may_be_enough_for_several() -> None:
 
 
 @pytest.mark.parametrize("limit", [UNLIMITED, 0])
-def test_without_a_limit_nobody_waits_and_what_is_used_is_known(limit: int) -> None:
+def test_without_a_limit_no_request_waits_and_what_is_used_is_known(limit: int) -> None:
     memory = RequestMemory(limit)
     assert memory.take(2**40, Waiter())
     assert memory.take(1, Waiter())

@@ -15,7 +15,7 @@ from levada.records.sources import BinarySource, HeaderSource, NumberSource, Rec
 
 TWINS = [pytest.param(_writer, id="compiled"), pytest.param(pure_writer, id="pure")]
 PRODUCER: dict[str, Any] = {"producer_id": 9, "producer_epoch": 3, "base_sequence": 70, "is_transactional": False}
-NOBODY: dict[str, Any] = {"producer_id": -1, "producer_epoch": -1, "base_sequence": -1, "is_transactional": False}
+NO_PRODUCER: dict[str, Any] = {"producer_id": -1, "producer_epoch": -1, "base_sequence": -1, "is_transactional": False}
 RECORDS: list[RecordInput] = [
     (1000, b"key", b"value", ()),
     (1007, None, b"value", [("one", b"1"), ("zwölf", None), ("", b"")]),
@@ -38,7 +38,7 @@ def test_a_sealed_batch_is_the_one_that_the_builder_builds(twin: ModuleType) -> 
     built = build_batch(RECORDS)
     assert (writer.count, writer.size) == (len(RECORDS), len(built))
     assert (writer.base_timestamp, writer.max_timestamp) == (1000, 2**62)
-    assert writer.seal(**NOBODY) == built
+    assert writer.seal(**NO_PRODUCER) == built
     parse_produced(writer.seal(**PRODUCER))
 
 
@@ -83,7 +83,7 @@ def test_a_sealed_batch_takes_no_more_records(twin: ModuleType) -> None:
     writer.seal(**PRODUCER)
     assert writer.append(0, None, None) == -1
     assert (writer.count, writer.size) == (len(RECORDS), size)
-    assert writer.seal(**NOBODY) == build_batch(RECORDS)
+    assert writer.seal(**NO_PRODUCER) == build_batch(RECORDS)
 
 
 @pytest.mark.parametrize("twin", TWINS)
@@ -102,7 +102,7 @@ def test_a_batch_that_could_not_be_sealed_goes_on(twin: ModuleType) -> None:
     with pytest.raises((TypeError, OverflowError)):
         writer.seal(**PRODUCER, codec=Codec.ZSTD, level="high")
     assert writer.append(3, None, bytes(100_000)) == len(RECORDS)
-    assert writer.seal(**NOBODY) == build_batch([*RECORDS, (3, None, bytes(100_000), ())])
+    assert writer.seal(**NO_PRODUCER) == build_batch([*RECORDS, (3, None, bytes(100_000), ())])
 
 
 @pytest.mark.parametrize("twin", TWINS)
@@ -112,7 +112,7 @@ def test_capacity_is_exact(twin: ModuleType) -> None:
         writer = twin.BatchWriter(capacity)
         answers = [writer.append(0, None, b"x" * 50) for _ in range(4)]
         assert answers == [*range(count), *[-1] * (4 - count)]
-        assert writer.seal(**NOBODY) == build_batch([(0, None, b"x" * 50, ())] * count)
+        assert writer.seal(**NO_PRODUCER) == build_batch([(0, None, b"x" * 50, ())] * count)
 
 
 @pytest.mark.parametrize("twin", TWINS)
@@ -132,7 +132,7 @@ def test_an_empty_batch_takes_a_record_of_any_size(twin: ModuleType, capacity: i
     writer = twin.BatchWriter(capacity)
     assert writer.append(*record) == 0
     assert writer.append(0, None, None) == -1
-    assert writer.seal(**NOBODY) == build_batch([record])
+    assert writer.seal(**NO_PRODUCER) == build_batch([record])
 
 
 @pytest.mark.parametrize("twin", TWINS)
@@ -150,7 +150,7 @@ def test_no_batch_grows_beyond_31_bits(twin: ModuleType) -> None:
 def test_times_wrap_as_java_longs_do(twin: ModuleType) -> None:
     records: list[RecordInput] = [(time, None, None, ()) for time in (2**63 - 1, -(2**63), 0)]
     writer = filled(twin, records)
-    assert writer.seal(**NOBODY) == build_batch(records)
+    assert writer.seal(**NO_PRODUCER) == build_batch(records)
     assert (writer.base_timestamp, writer.max_timestamp) == (2**63 - 1, 2**63 - 1)
 
 
@@ -160,7 +160,7 @@ def test_any_buffer_of_contiguous_bytes_is_a_field(twin: ModuleType) -> None:
     fields: list[Any] = [bytearray(b"abcd"), memoryview(b"xabcdx")[1:5], memoryview(b"abcd").cast("H"), b"abcd"]
     for field in fields:
         writer.append(0, field, field, [("h", field)])
-    assert writer.seal(**NOBODY) == build_batch([(0, b"abcd", b"abcd", [("h", b"abcd")])] * len(fields))
+    assert writer.seal(**NO_PRODUCER) == build_batch([(0, b"abcd", b"abcd", [("h", b"abcd")])] * len(fields))
     fields[0].append(0)
 
 
@@ -193,7 +193,7 @@ def test_what_cannot_be_written_is_refused_and_changes_nothing(
     writer = filled(twin)
     with pytest.raises(error):
         writer.append(*arguments)
-    assert writer.seal(**NOBODY) == build_batch(RECORDS)
+    assert writer.seal(**NO_PRODUCER) == build_batch(RECORDS)
 
 
 @pytest.mark.parametrize("twin", TWINS)
@@ -356,7 +356,7 @@ def test_rows_of_columns_are_records(twin: ModuleType, is_large: bool, first: in
     writer = twin.BatchWriter(10_000)
     assert twin.write_columns([writer], None, columns, 0, len(expected)) == len(expected)
     assert writer.records() == expected
-    assert BatchView(writer.seal(**NOBODY)).max_timestamp == 2**62
+    assert BatchView(writer.seal(**NO_PRODUCER)).max_timestamp == 2**62
     assert list(twin.partitions_of_columns(columns, 50)) == [
         -1 if row[1] is None else hashes.partition_for_key(row[1], 50) for row in expected
     ]

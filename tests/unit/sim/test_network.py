@@ -202,7 +202,7 @@ def test_bytes_for_a_closed_socket_are_answered_with_a_reset() -> None:
         pair.servers[1].transport.close()
         await asyncio.sleep(1)
         assert not client.lost
-        transport.write(b"anybody there?")
+        transport.write(b"are you there?")
         assert isinstance(await client.wait_lost(), ConnectionResetError)
 
     run(test)
@@ -250,7 +250,7 @@ def test_connections_are_given_up_after_a_long_partition() -> None:
     run(test)
 
 
-def test_nobody_connects_through_a_partition() -> None:
+def test_no_client_connects_through_a_partition() -> None:
     async def test(pair: Pair) -> None:
         await pair.connect()
         pair.sim.network.partition("a", "b")

@@ -42,7 +42,7 @@ def test_an_exempt_row_repeats_nothing_and_is_not_remembered() -> None:
     assert marked.tolist() == [False, False]
 
 
-def test_the_past_is_forgotten_and_a_date_in_the_future_makes_nobody_forget() -> None:
+def test_the_past_is_forgotten_and_a_date_in_the_future_forgets_nothing() -> None:
     seen = rows((1, 1, 50), (2, 2, 80), (3, 3, 100))
     assert forget(seen, 10, now_us=1_000)["first"].tolist() == [2, 3]
     wrong = rows((1, 1, 50), (2, 2, 80), (3, 3, 10**15))

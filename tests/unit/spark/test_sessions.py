@@ -29,8 +29,8 @@ def test_an_address_that_is_none_is_refused(address: str) -> None:
 
 
 def test_packages_that_are_missing_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions, "CONNECT_PACKAGES", ("grpc", "grpc_of_nobody"))
-    with pytest.raises(NoConnectServer, match=r"needs grpc_of_nobody: pip install 'pyspark\[connect\]'"):
+    monkeypatch.setattr(sessions, "CONNECT_PACKAGES", ("grpc", "grpc_not_there"))
+    with pytest.raises(NoConnectServer, match=r"needs grpc_not_there: pip install 'pyspark\[connect\]'"):
         check_server("sc://localhost")
 
 

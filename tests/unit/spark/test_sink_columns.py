@@ -88,7 +88,7 @@ def test_an_unknown_column_is_refused_by_name() -> None:
     )
 
 
-def test_somebody_has_to_name_a_topic() -> None:
+def test_the_options_or_a_column_have_to_name_a_topic() -> None:
     assert refusal([("value", TEXT)], None) == "no topic is named: set the option 'topic', or add a column 'topic'"
     check_columns(schema([("value", TEXT), ("topic", TEXT)]), None)
 

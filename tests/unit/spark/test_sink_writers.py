@@ -12,7 +12,7 @@ from levada.spark.sink.options import Delivery
 from levada.spark.sink.report import TaskReport
 from levada.spark.sink.writers import TopicStreamWriter, TopicWriter
 
-OPTIONS = {"kafka.bootstrap.servers": "nobody.invalid:1", "topic": "orders"}
+OPTIONS = {"kafka.bootstrap.servers": "no-broker.invalid:1", "topic": "orders"}
 SCHEMA = StructType([StructField("value", StringType())])
 NAME = WriteName.of_query("q")
 
@@ -60,7 +60,7 @@ def test_brokers_that_can_do_less_are_told_of_once(caplog: pytest.LogCaptureFixt
     assert "\n" not in message
 
 
-def test_whoever_asked_for_less_is_not_warned(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_user_who_asked_for_less_is_not_warned(caplog: pytest.LogCaptureFixture) -> None:
     stream = TopicStreamWriter({**OPTIONS, "delivery": "at-least-once"}, SCHEMA)
     stream.commit([TaskReport(WriteName.of_query("asked"), Delivery.AT_LEAST_ONCE, rows=1)], 0)
     assert caplog.messages == []

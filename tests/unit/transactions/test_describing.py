@@ -52,7 +52,7 @@ def test_an_open_transaction_is_described() -> None:
     assert [(topic.topic, topic.partitions) for topic in reply.topics] == [("a", [0, 2]), ("b", [1])]
 
 
-def test_what_nobody_knows_is_not_found() -> None:
+def test_an_unknown_transactional_id_is_not_found() -> None:
     assert described(Coordinator(), ID).error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
     assert described(Coordinator(), "").error_code == ErrorCode.INVALID_REQUEST
 
@@ -83,7 +83,7 @@ def test_a_duration_is_to_be_exceeded(coordinator: Coordinator) -> None:
     assert listed(coordinator, duration_ms=100) == ["empty"]
 
 
-def test_states_that_nobody_knows_are_told(coordinator: Coordinator) -> None:
+def test_unknown_states_are_told(coordinator: Coordinator) -> None:
     chosen = TransactionFilter.of(["Ongoing", "b", "a", "b"], [], -1, None)
     assert chosen.unknown_states == ["b", "a"]
     assert len(chosen.listed(known(coordinator), coordinator.now_ms)) == 1

@@ -132,7 +132,7 @@ def test_the_table_of_version_2(state: TransactionState, retries: bool, commit: 
 @pytest.mark.parametrize(
     "state", [TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT]
 )
-def test_an_abort_of_nothing_bumps_the_epoch_and_tells_nobody(state: TransactionState) -> None:
+def test_an_abort_of_nothing_bumps_the_epoch_and_sends_no_markers(state: TransactionState) -> None:
     coordinator = in_state(state, BUMPING)
     epoch = coordinator.of().producer_epoch
     coordinator.advance(5)

@@ -145,7 +145,7 @@ def test_every_reason_is_told() -> None:
     coordinator = with_open_transactions()
     coordinator.init("empty")
     members = [
-        GroupMember("nobody", 1, 1),
+        GroupMember("absent", 1, 1),
         GroupMember("x", 999, 0),
         GroupMember("y", 1_001, 4),
         *coordinator.members("z", "empty"),

@@ -173,7 +173,7 @@ class TestAfterAnError:
         coordinator.load()
         assert coordinator.init(claimed=(FIRST_PRODUCER_ID, 0)).error_code == ErrorCode.PRODUCER_FENCED
 
-    def test_an_id_that_nobody_knows_any_more_begins_anew(self) -> None:
+    def test_an_id_that_was_removed_begins_anew(self) -> None:
         reply = Coordinator().init(claimed=(7, 3))
         assert (reply.error_code, reply.producer_id, reply.producer_epoch) == (0, FIRST_PRODUCER_ID, 0)
 

@@ -115,7 +115,7 @@ def test_a_check_in_the_middle_of_aborts_begins_anew() -> None:
     assert len(coordinator.work) == len(names)
 
 
-def test_an_id_that_nobody_used_for_long_is_removed() -> None:
+def test_an_id_that_was_not_used_for_long_is_removed() -> None:
     coordinator = Coordinator()
     coordinator.init("empty")
     coordinator.open("committed", "aborted", "decided", "open")

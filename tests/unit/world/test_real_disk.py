@@ -181,7 +181,7 @@ def test_the_async_disk_reads_syncs_and_removes_in_threads(tmp_path: Path) -> No
     asyncio.run(main())
 
 
-def test_a_file_closed_or_a_call_cancelled_during_a_read_harms_nobody(tmp_path: Path) -> None:
+def test_a_file_closed_or_a_call_cancelled_during_a_read_harms_no_other_reader(tmp_path: Path) -> None:
     async def main() -> None:
         disk = RealAsyncDisk()
         open_before = len(os.listdir("/proc/self/fd"))

@@ -185,7 +185,7 @@ def test_a_taken_port_is_refused(loop: str) -> None:
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_nobody_connects_before_the_start_and_the_port_is_known_by_then(loop: str) -> None:
+def test_no_client_connects_before_the_start_and_the_port_is_known_by_then(loop: str) -> None:
     async def main() -> None:
         net = RealNet()
         listener = await net.listen("127.0.0.1", 0, EchoServer)

@@ -13,7 +13,7 @@ API = ApiKey.ADD_OFFSETS_TO_TXN
 VERSIONS = stable_versions(API)
 
 NEWEST_CLASSIC_ADD = 3
-"""Of AddPartitionsToTxn: who names a group first is a client of the classic flow."""
+"""Of AddPartitionsToTxn: a producer that adds its group before it commits offsets is one of the classic flow."""
 
 
 def handle(

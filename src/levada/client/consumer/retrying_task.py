@@ -62,7 +62,7 @@ class RetryingTask:
         try:
             await self._repeat()
         finally:
-            # At once and not in the callback: who looks meanwhile must not wait for what is over.
+            # At once and not in the callback: a caller that looks meanwhile must not wait for a task that is over.
             self._task = None
 
     async def _repeat(self) -> None:

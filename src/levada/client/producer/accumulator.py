@@ -91,7 +91,7 @@ class Accumulator:
         self.on_room: Callable[[], object] = _nothing
         """Called on the loop when memory has become free."""
         self.releases = 0
-        """How often memory was given back: who found none, and sees this grown, may try again."""
+        """How often memory was given back: a send that found none, and sees this grown, may try again."""
         self.refusal: str | None = None
         """Why no batch is begun any more."""
         self._lingering: dict[PartitionQueue, None] = {}

@@ -187,7 +187,7 @@ def _is_last_of_its_kind(context: GroupContext, group: ConsumerGroup, instance_i
     if predecessor is None or predecessor.uses_classic_protocol:
         return False
     settings = context.settings
-    # The one who goes is followed by the one who comes: as many as before stay.
+    # The joining member takes the place of its predecessor: the group keeps its size.
     return (
         group.classic_count == len(group.members) - 1
         and settings.migration_policy.allows_downgrade

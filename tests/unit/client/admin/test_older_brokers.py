@@ -56,7 +56,7 @@ def test_topics_are_described_by_metadata_where_there_is_nothing_better() -> Non
     assert list(found.errors) == ["nowhere"]
 
 
-def test_topics_are_not_described_by_id_where_nobody_knows_ids() -> None:
+def test_topics_are_not_described_by_id_where_brokers_know_no_ids() -> None:
     cluster = ScriptedCluster(versions={ApiKey.METADATA: range(12)})
     with pytest.raises(UnsupportedVersion):
         asyncio.run(admin_of(cluster).describe_topics([TopicId(bytes(15) + b"1")]))

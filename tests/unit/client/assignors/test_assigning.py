@@ -91,7 +91,7 @@ def test_static_members_come_first_and_by_their_own_names(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ASSIGNORS)
-def test_what_nobody_knows_or_wants_is_left_out(name: str) -> None:
+def test_what_is_unknown_or_unwanted_is_left_out(name: str) -> None:
     members = {"a": Subscription(["t", "unknown", "empty"]), "b": Subscription([])}
     counts = {"t": 2, "empty": 0, "unwanted": 3}
     assert ASSIGNORS[name]().assign(counts, members) == {"a": [("t", 0), ("t", 1)], "b": []}

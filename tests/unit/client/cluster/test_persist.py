@@ -82,7 +82,7 @@ def test_the_longest_time_there_is_can_be_given() -> None:
     assert persist(Attempts(Disconnected("gone")), 2**63 - 1) == "done"
 
 
-def test_a_cluster_that_nobody_reaches_says_whom_it_tried() -> None:
+def test_a_cluster_that_is_not_reached_says_which_address_was_tried() -> None:
     async def main() -> None:
         # No process listens there, and an ordinary user cannot.
         cluster = Cluster(real_client_world(), producer_options("localhost:1", {"reconnect_backoff_ms": 10}))

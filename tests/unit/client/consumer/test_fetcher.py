@@ -137,7 +137,7 @@ def test_partitions_take_turns_batch_by_batch(monkeypatch: pytest.MonkeyPatch) -
     assert desk.offsets(6) == [(0, offset) for offset in range(6, 12)]
 
 
-def test_nobody_is_asked_while_a_partition_has_more_than_an_answer_unread() -> None:
+def test_no_broker_is_asked_while_a_partition_has_more_than_an_answer_unread() -> None:
     desk = Desk(max_partition_fetch_bytes=1_000)
     desk.assign(ZERO, ONE)
     desk.fetch(data(0, batch(0, 15, size=40)))

@@ -17,7 +17,7 @@ def test_a_generation_that_is_lost_is_still_shown() -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"group_protocol": "consumer"}], ids=["classic", "consumer"])
-def test_who_polls_too_late_does_not_pass_for_somebody_without_a_group(options: dict[str, str]) -> None:
+def test_a_member_that_polls_too_late_does_not_pass_for_a_consumer_without_a_group(options: dict[str, str]) -> None:
     """Offsets without a member are committed in a transaction without a question: they would go back."""
 
     async def main(town: Town) -> None:

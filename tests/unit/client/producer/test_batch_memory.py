@@ -50,7 +50,7 @@ def test_a_sealed_batch_gives_its_memory_back_once() -> None:
     assert writer.give_back() is not memory, "the same memory cannot be had a second time"
 
 
-def test_memory_is_not_given_back_while_somebody_has_a_view_of_it() -> None:
+def test_memory_is_not_given_back_while_there_is_a_view_of_it() -> None:
     writer = filled()
     view = sealed(writer)
     part = view[100:200]
@@ -96,7 +96,7 @@ def test_memory_of_another_size_is_made_to_fit() -> None:
         assert BatchView(sealed(again)).crc_is_valid()
 
 
-def test_memory_that_somebody_looks_into_is_refused() -> None:
+def test_memory_that_has_a_view_is_refused() -> None:
     memory = given_back(filled(10))
     with memoryview(memory), pytest.raises(BufferError):
         BatchWriter(CAPACITY, memory)

@@ -107,7 +107,7 @@ def test_on_the_loop_a_handle_is_awaited_and_not_waited_for() -> None:
     asyncio.run(main())
 
 
-def test_who_is_cancelled_takes_the_batch_from_nobody() -> None:
+def test_a_caller_that_is_cancelled_takes_the_batch_from_no_other() -> None:
     async def main() -> None:
         batch = batch_of()
         first, second = handles_of(batch)
@@ -175,7 +175,7 @@ def test_a_bulk_is_done_when_all_its_batches_are() -> None:
         failed.result()
 
 
-def test_in_another_process_a_batch_has_failed_and_tells_nobody() -> None:
+def test_in_another_process_a_batch_has_failed_and_calls_no_callback() -> None:
     batch = batch_of()
     told: list[object] = []
     batch.tell(0, 0, lambda *outcome: told.append(outcome))

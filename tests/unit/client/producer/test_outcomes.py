@@ -304,7 +304,7 @@ async def _partitions_of_a_broker_go_in_one_request() -> None:
 test_partitions_of_a_broker_go_in_one_request = story(_partitions_of_a_broker_go_in_one_request)
 
 
-async def _nobody_answers_without_acks() -> None:
+async def _no_broker_answers_without_acks() -> None:
     bench = Bench(idempotent=False, enable_idempotence=False, acks=0)
     # More than functions can call each other.
     handles = bench.send(1_500)
@@ -316,4 +316,4 @@ async def _nobody_answers_without_acks() -> None:
     assert not waiting.done()
 
 
-test_nobody_answers_without_acks = story(_nobody_answers_without_acks)
+test_no_broker_answers_without_acks = story(_no_broker_answers_without_acks)

@@ -54,7 +54,7 @@ def test_old_versions_join_with_an_id_that_is_made_for_them(coordinator: Coordin
     assert joined.member_id in coordinator.group.members
 
 
-def test_a_join_is_answered_at_once_and_nobody_leads(coordinator: Coordinator) -> None:
+def test_a_join_is_answered_at_once_and_no_member_leads(coordinator: Coordinator) -> None:
     joined = join(coordinator, "c", "a", protocols=("range", "sticky"))
     assert (joined.generation_id, joined.protocol_type, joined.protocol_name) == (3, "consumer", "range")
     assert (joined.leader, joined.members) == ("", [])

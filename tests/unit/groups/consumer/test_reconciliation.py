@@ -89,7 +89,7 @@ def test_what_is_being_given_up_grows_with_them() -> None:
     assert (after.assigned, after.revoking) == ({}, {A: {0: 3, 1: 3}, B: {0: 2}})
 
 
-def test_a_member_in_a_state_nobody_knows_begins_anew() -> None:
+def test_a_member_in_an_unknown_state_begins_anew() -> None:
     member = ConsumerGroupMember("m", epoch=4, state=MemberState.UNKNOWN, assigned={A: {0: 3}})
     with pytest.raises(Refusal) as refused:
         reconciliation({A: (0,)}).next(member, has_new_subscription=False)

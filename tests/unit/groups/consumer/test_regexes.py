@@ -72,7 +72,7 @@ def test_an_expression_that_is_known_already_counts_at_once(coordinator: Coordin
     assert coordinator.group.targets["n"] == {coordinator.topic_id("x2"): (0,)}
 
 
-def test_one_that_nobody_uses_any_more_is_forgotten(coordinator: Coordinator) -> None:
+def test_one_that_no_member_uses_any_more_is_forgotten(coordinator: Coordinator) -> None:
     join(coordinator, "x.*")
     join(coordinator, "x.*", "n")
     coordinator.beat("m", 0, "y1", subscribed_topic_regex="")

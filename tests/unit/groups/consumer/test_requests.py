@@ -71,7 +71,7 @@ def test_a_made_member_id_never_looks_like_an_option(coordinator: Coordinator) -
     assert not reply.member_id.startswith("-")
 
 
-def test_a_group_nobody_has_made_is_not_found(coordinator: Coordinator) -> None:
+def test_a_group_that_was_never_made_is_not_found(coordinator: Coordinator) -> None:
     stays = coordinator.beat("m", 5)
     leaves = coordinator.beat("m", -1)
     assert stays.error_code == leaves.error_code == ErrorCode.GROUP_ID_NOT_FOUND

@@ -33,7 +33,7 @@ def test_who_uses_anothers_name_is_fenced(coordinator: Coordinator) -> None:
         assert reply.error_message == "Static member thief with instance id one was fenced by member m."
 
 
-def test_a_name_that_nobody_has_is_unknown(coordinator: Coordinator) -> None:
+def test_a_name_that_no_member_has_is_unknown(coordinator: Coordinator) -> None:
     for epoch in (3, -1, -2):
         reply = coordinator.beat("m", epoch, instance_id="three")
         assert (reply.error_code, reply.error_message) == (
