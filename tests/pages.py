@@ -124,6 +124,7 @@ class Reader:
         self.directory = directory / "reader"
         self.directory.mkdir()
         self._ports = dict(zip(named_ports, free_ports(len(named_ports))))
+        self.bootstrap = f"localhost:{self._ports[9092]}"
         self._served: subprocess.Popen[str] | None = None
         self._log = directory / "serve.log"
         programs = directory / "bin"
@@ -158,6 +159,11 @@ class Reader:
             self._run_script(block)
         else:
             self._run_python(block)
+
+    def run_here(self, block: Block) -> None:
+        """Do what a script says in this process, where a Spark runs already: another would take long to start."""
+        script = self._to_free(block.text).replace("./", f"{self.directory}/")
+        exec(compile(script, str(block), "exec"), {})
 
     def interrupt(self) -> None:
         """Ctrl-C in the terminal of the broker, if there is one."""

@@ -1,4 +1,4 @@
-"""The README and the pages of docs/ are run as they stand, each from top to bottom in an empty directory."""
+"""The pages of docs/ are run as they stand, each from top to bottom in an empty directory."""
 
 import re
 from contextlib import nullcontext
@@ -11,14 +11,12 @@ from tests.pages import ROOT, Block, Reader, blocks_of, compare
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 RUN_ELSEWHERE = {
+    "README.md": "tests/spark/test_examples.py",
     "clients.md": "tests/integration/test_client_examples.py",
     "pipelines.md": "tests/spark/test_examples.py",
     "testing.md": "tests/testing/test_pages.py",
 }
 """Pages whose blocks have a test of their own kind, which sees to it that none is left out."""
-
-SPARK = "levada.spark"
-"""Blocks of other pages that use it are run by tests/spark/test_examples.py, beside a Spark that runs already."""
 
 WITH_BLOCKS = [page for page in PAGES if page.name not in RUN_ELSEWHERE and blocks_of(page)]
 
@@ -27,7 +25,7 @@ WITH_BLOCKS = [page for page in PAGES if page.name not in RUN_ELSEWHERE and bloc
 def test_a_page_does_what_it_shows(page: Path, tmp_path: Path) -> None:
     with Reader(tmp_path) as reader:
         for block in blocks_of(page):
-            if not block.not_run and SPARK not in block.text:
+            if not block.not_run:
                 reader.follow(block)
 
 

@@ -1,4 +1,4 @@
-"""The pipelines' page and the Spark block of the README, run from top to bottom with a real broker and a real Spark."""
+"""The pipelines' page and the README, each run from top to bottom with a real broker and a real Spark."""
 
 import doctest
 import io
@@ -11,16 +11,15 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from levada import Producer
 from levada.cli.main import main
 from levada.spark import read
 from levada.spark.defaults import BOOTSTRAP_SETTING
 from tests.brokers import BrokerProcess
-from tests.pages import ROOT, Block, blocks_of, commands_of, compare
+from tests.pages import ROOT, Block, Reader, blocks_of, commands_of, compare
 from tests.registries import registry_server
 
-BOOTSTRAP = "localhost:9092"
-"""As the pages write it."""
+SPARK = "levada.spark"
+"""What the README's block for Spark uses."""
 
 
 @pytest.fixture
@@ -84,19 +83,19 @@ def test_the_page_of_pipelines_does_what_it_shows(
                 reader.follow(block)
 
 
-def test_the_script_of_the_readme_counts_and_ends(
-    own_broker: BrokerProcess, left_running: SparkSession, tmp_path: Path
-) -> None:
-    [block] = [block for block in blocks_of(ROOT / "README.md") if "levada.spark" in block.text]
-    with Producer(own_broker.bootstrap) as producer:
-        producer.send_many("first", [b"event"] * 30, keys=[b"a", b"b", b"c"] * 10).result()
-    script = block.text.replace(BOOTSTRAP, own_broker.bootstrap).replace("./", f"{tmp_path}/")
-    exec(compile(script, str(block), "exec"), {})
-    # A script's queries end with it: what runs on here would not be written there.
-    assert left_running.streams.active == []
-    counts = read("counts", format="string", stream=False, bootstrap=own_broker.bootstrap).good
-    assert sorted(tuple(row) for row in counts.selectExpr("_source.key", "value").collect()) == [
-        (b"a", "10"),
-        (b"b", "10"),
-        (b"c", "10"),
-    ]
+def test_the_readme_does_what_it_shows(left_running: SparkSession, tmp_path: Path) -> None:
+    """All of it, in its order: the script for Spark counts what the clients above it have sent."""
+    with Reader(tmp_path) as reader:
+        for block in blocks_of(ROOT / "README.md"):
+            if SPARK in block.text:
+                reader.run_here(block)
+                # A script's queries end with it: what runs on here would not be written there.
+                assert left_running.streams.active == []
+                assert counted(reader.bootstrap) == {f"user-{number}".encode(): "200" for number in range(10)}
+            elif not block.not_run:
+                reader.follow(block)
+
+
+def counted(bootstrap: str) -> dict[bytes, str]:
+    counts = read("counts", format="string", stream=False, bootstrap=bootstrap).good
+    return {row["key"]: row["value"] for row in counts.selectExpr("_source.key", "value").collect()}
