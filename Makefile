@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PIP := python -m pip install --quiet --disable-pip-version-check
-KERNEL := $(wildcard src/levada/records/*.pyx src/levada/records/*.pxd src/levada/records/*.h src/levada/broker/*.pyx src/levada/client/producer/*.pyx)
+KERNEL := $(wildcard src/levada/records/*.pyx src/levada/records/*.pxd src/levada/records/*.pxi src/levada/records/*.h src/levada/broker/*.pyx src/levada/client/producer/*.pyx)
 
 .PHONY: install demo tour check test lint fmt sim soak fuzz bench bench-ab interop docs site pythons coverage release-check clean
 

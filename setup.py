@@ -4,6 +4,7 @@ LEVADA_PURE=1 leaves them out, for a package that is the same on every machine.
 """
 
 import os
+from glob import glob
 
 from setuptools import Extension, setup
 
@@ -14,7 +15,7 @@ COMPILED = [
     Extension(
         f"levada.records.{name}",
         [f"{RECORDS}/{name}.pyx"],
-        depends=[f"{RECORDS}/_layout.pxd", f"{RECORDS}/crc32c_x86.h"],
+        depends=[f"{RECORDS}/_layout.pxd", f"{RECORDS}/crc32c_x86.h", *sorted(glob(f"{RECORDS}/{name}_*.pxi"))],
         extra_compile_args=["-O3"],
         optional=True,
     )
