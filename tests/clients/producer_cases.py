@@ -25,7 +25,7 @@ from levada.client.producer import Handle, Producer
 from levada.client.types import GroupMetadata, OffsetAndMetadata, RecordMetadata, TopicPartition
 from levada.model.hashes import partition_for_key
 from levada.records import ConsumerRecord
-from tests.clients.consumer_cases import WAIT_SECONDS, Case, topic_of, values_of
+from tests.clients.cases import WAIT_SECONDS, Case, topic_of, values_of
 
 CASES: list[Case] = []
 

@@ -22,7 +22,7 @@ from levada.protocol.messages.fetch import FetchPartition, FetchRequest, FetchRe
 from levada.records import BatchView, extents
 from levada.world.real import run
 from tests.brokers import BrokerProcess
-from tests.clients.consumer_cases import reader, topic_of
+from tests.clients.cases import reader, topic_of
 from tests.clients.producer_cases import read_all
 
 FETCH_VERSION = 12

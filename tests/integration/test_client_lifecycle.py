@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from tests.brokers import BrokerProcess
-from tests.clients.consumer_cases import topic_of, values_of
+from tests.clients.cases import topic_of, values_of
 from tests.clients.producer_cases import read_all
 from tests.clients.scripts import run_script
 

@@ -16,7 +16,7 @@ from levada.client.producer import Handle
 from levada.client.types import TopicPartition
 from levada.world.real import run
 from tests.brokers import BrokerProcess
-from tests.clients.consumer_cases import produce, reader, topic_of, values_of
+from tests.clients.cases import produce, reader, topic_of, values_of
 from tests.clients.producer_cases import read_all
 from tests.clients.scripts import run_script
 

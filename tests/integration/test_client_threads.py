@@ -16,7 +16,7 @@ from levada.client.errors import BufferExhausted, IllegalState, KafkaError, Time
 from levada.client.producer import Handle
 from levada.client.types import RecordMetadata, TopicPartition
 from tests.brokers import BrokerProcess
-from tests.clients.consumer_cases import topic_of
+from tests.clients.cases import topic_of
 
 WAIT_SECONDS = 20.0
 

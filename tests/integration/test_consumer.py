@@ -11,18 +11,8 @@ from levada.client.consumer.consumer import Consumer
 from levada.client.errors import Disconnected, TimedOut
 from levada.records import ConsumerRecord
 from tests.brokers import BrokerProcess
-from tests.clients.consumer_cases import (
-    CASES,
-    WAIT_SECONDS,
-    Case,
-    name_of,
-    numbered,
-    produce,
-    producer_of,
-    read,
-    reader,
-    topic_of,
-)
+from tests.clients.cases import WAIT_SECONDS, Case, name_of, numbered, produce, producer_of, read, reader, topic_of
+from tests.clients.consumer_cases import CASES
 
 
 @pytest.mark.parametrize("case", CASES, ids=name_of)

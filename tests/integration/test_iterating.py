@@ -18,7 +18,7 @@ from levada.client.types import TopicPartition
 from levada.records import ConsumerRecord
 from tests.batches import produce_one_batch
 from tests.brokers import BrokerProcess, sound
-from tests.clients.consumer_cases import numbered, produce, topic_of
+from tests.clients.cases import numbered, produce, topic_of
 from tests.clients.group_cases import BROKER_SETTINGS
 from tests.clients.scripts import run_script
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tests.brokers import BrokerProcess
-from tests.clients.consumer_cases import Case, name_of
+from tests.clients.cases import Case, name_of
 from tests.clients.producer_cases import CASES
 
 

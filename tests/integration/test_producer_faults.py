@@ -13,7 +13,7 @@ from levada.client.errors import TimedOut
 from levada.client.producer import Producer
 from levada.protocol.api import ApiKey
 from tests.brokers import BrokerProcess
-from tests.clients.consumer_cases import topic_of, values_of
+from tests.clients.cases import topic_of, values_of
 from tests.clients.faulty_proxy import Fault, FaultyProxy, no_trouble
 from tests.clients.producer_cases import read_all
 

@@ -9,7 +9,7 @@ import pytest
 import levada
 from levada import aio
 from tests.brokers import BrokerProcess
-from tests.clients.consumer_cases import topic_of
+from tests.clients.cases import topic_of
 from tests.clients.producer_cases import read_all
 
 

@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from tests.integration.conftest import broker, own_broker
-from tests.interop.test_apache_broker import JARS
+from tests.interop.apache_broker import JARS
 
 __all__ = ["broker", "own_broker"]
 

@@ -2,8 +2,6 @@
 
 import random
 import shutil
-import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -19,38 +17,21 @@ from levada.records import BatchView, Codec, Record, build_batch, iter_batches
 from levada.storage.loading import LogState, open_log
 from levada.storage.log import Log
 from levada.storage.log_config import LogConfig
-from levada.storage.log_directory import CLEAN_SHUTDOWN, LogDirectory
+from levada.storage.log_directory import LogDirectory
 from levada.storage.producers import Origin
 from levada.world.real_disk import RealDisk
 from tests.integration.samples import CODECS, samples
+from tests.interop.apache_broker import (
+    HERE,
+    INDEX_INTERVAL_BYTES,
+    JARS,
+    SEGMENT_BYTES,
+    ApacheBroker,
+)
 
-HERE = Path(__file__).parent / "apache"
-JARS = HERE / "build" / "broker-jars"
-
-START_SECONDS = 40
-STOP_SECONDS = 20
 WAIT_SECONDS = 30
-ENDED_BY_SIGTERM = 128 + signal.SIGTERM
 
-SEGMENT_BYTES = 1 << 20
-"""The least that Apache allows."""
-INDEX_INTERVAL_BYTES = 512
 CONFIG = LogConfig(segment_bytes=SEGMENT_BYTES, index_interval_bytes=INDEX_INTERVAL_BYTES)
-
-SETTINGS = {
-    "process.roles": "broker,controller",
-    "node.id": 1,
-    "controller.listener.names": "CONTROLLER",
-    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-    "offsets.topic.num.partitions": 1,
-    "offsets.topic.replication.factor": 1,
-    "group.initial.rebalance.delay.ms": 0,
-    "transaction.state.log.num.partitions": 1,
-    "transaction.state.log.replication.factor": 1,
-    "transaction.state.log.min.isr": 1,
-    "log.segment.bytes": SEGMENT_BYTES,
-    "log.index.interval.bytes": INDEX_INTERVAL_BYTES,
-}
 
 CODEC_TOPICS = tuple(f"codec-{codec}" for codec in CODECS)
 TOPICS = (*CODEC_TOPICS, "restamped", "idempotent", "transactions")
@@ -65,80 +46,8 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-class ApacheBroker:
-    """A node that is both broker and controller, on ports of its own."""
-
-    def __init__(self, directory: Path, *more_directories: str) -> None:
-        self.data_directory = directory / "data"
-        self.data_directories = [self.data_directory, *(directory / name for name in more_directories)]
-        self._log_path = directory / "broker.log"
-        self._settings_path = directory / "server.properties"
-        self._process: subprocess.Popen[bytes] | None = None
-        port, controller_port = free_ports(2)
-        self.bootstrap = f"localhost:{port}"
-        settings = SETTINGS | {
-            "log.dirs": ",".join(map(str, self.data_directories)),
-            "listeners": f"PLAINTEXT://localhost:{port},CONTROLLER://localhost:{controller_port}",
-            "controller.quorum.voters": f"1@localhost:{controller_port}",
-        }
-        directory.mkdir()
-        self._settings_path.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-        command = ["kafka.tools.StorageTool", "format", "--cluster-id", "AAAAAAAAAAAAAAAAAAAAAQ", "--config"]
-        formatted = subprocess.run(
-            java(*command, str(self._settings_path)), capture_output=True, text=True, timeout=START_SECONDS, check=False
-        )
-        assert formatted.returncode == 0, formatted.stderr
-
-    @property
-    def log(self) -> str:
-        """What it said since it was started last."""
-        return self._log_path.read_text(errors="replace")
-
-    def start(self) -> None:
-        with self._log_path.open("w") as log:
-            command = java("kafka.Kafka", str(self._settings_path))
-            self._process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
-        deadline = time.monotonic() + START_SECONDS
-        while "Kafka Server started" not in self.log:
-            assert self._process.poll() is None, self.log
-            assert time.monotonic() < deadline, self.log
-            time.sleep(0.1)
-
-    def stop(self) -> None:
-        """End it as an operator would."""
-        assert self._end(signal.SIGTERM) == ENDED_BY_SIGTERM
-        assert (self.data_directory / CLEAN_SHUTDOWN).exists(), self.log
-
-    def kill(self) -> None:
-        """End it as a crash would, if it runs."""
-        if self._process is not None:
-            self._end(signal.SIGKILL)
-
-    def _end(self, number: signal.Signals) -> int:
-        assert self._process is not None
-        self._process.send_signal(number)
-        try:
-            return self._process.wait(STOP_SECONDS)
-        finally:
-            self._process.kill()
-            self._process.wait()
-
-
-def java(*arguments: str) -> list[str]:
-    return ["java", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{JARS}/*", *arguments]
-
-
 def now_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("localhost", 0)) for _ in range(count)]
-    try:
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
 
 
 @dataclass

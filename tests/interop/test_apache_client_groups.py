@@ -7,8 +7,8 @@ import pytest
 
 from tests.clients.group_cases import BROKER_SETTINGS
 from tests.integration import test_consumer_groups as shared
-from tests.interop import test_apache_broker
-from tests.interop.test_apache_broker import JARS, ApacheBroker
+from tests.interop import apache_broker
+from tests.interop.apache_broker import JARS, ApacheBroker
 
 # kafka-python leaves sockets behind.
 pytestmark = [
@@ -24,7 +24,7 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if not JARS.exists():
         pytest.skip("Apache's broker is not here; test_apache_broker.py fetches it with Maven")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(test_apache_broker, "SETTINGS", test_apache_broker.SETTINGS | BROKER_SETTINGS)
+        patch.setattr(apache_broker, "SETTINGS", apache_broker.SETTINGS | BROKER_SETTINGS)
         broker = ApacheBroker(tmp_path_factory.mktemp("groups") / "apache")
     try:
         broker.start()

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import pytest
 
 from tests.brokers import BrokerProcess
+from tests.interop.apache_broker import JARS, SETTINGS, ApacheBroker
 from tests.interop.differential.accepted import ACCEPTED
 from tests.interop.differential.cases import Table
 from tests.interop.differential.comparison import Comparison, report
 from tests.interop.differential.restart_cases import AFTER, BEFORE
 from tests.interop.differential.sides import LiveSide
 from tests.interop.differential.tables import TABLES
-from tests.interop.test_apache_broker import JARS, SETTINGS, ApacheBroker
 
 NODE_SETTINGS = ("process.roles", "node.id", "controller.listener.names")
 """What only Apache's broker is told; ours has its id by default."""

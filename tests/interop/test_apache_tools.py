@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.brokers import BrokerProcess, sound
-from tests.interop.test_apache_broker import JARS
+from tests.interop.apache_broker import JARS
 
 COUNT = 100
 CONSOLE_CONSUMER = "consumer.ConsoleConsumer"

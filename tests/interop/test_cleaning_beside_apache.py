@@ -22,7 +22,7 @@ from levada.storage.log_directory import CLEAN_ENDS
 from levada.storage.open_files import OpenFiles
 from levada.world.real_disk import RealDisk
 from tests.cleaning import swap_in
-from tests.interop.test_apache_broker import SETTINGS, ApacheBroker
+from tests.interop.apache_broker import SETTINGS, ApacheBroker
 from tests.tools.stages import wait_until
 
 pytestmark = pytest.mark.usefixtures("apache_jars")

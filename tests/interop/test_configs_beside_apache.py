@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.test_apache_broker import ApacheBroker
+from tests.interop.apache_broker import ApacheBroker
 from tests.tools.running import run_apaches, run_ours
 from tests.tools.scenario import Said, Scenario, Stage, Step, play
 from tests.tools.stages import our_stage

@@ -22,7 +22,7 @@ from levada.protocol.messages.alter_replica_log_dirs import (
 from levada.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from levada.world.real_net import RealNet
 from tests.brokers import BrokerProcess
-from tests.interop.test_apache_broker import SETTINGS, ApacheBroker
+from tests.interop.apache_broker import SETTINGS, ApacheBroker
 from tests.interop.test_apache_differential import NODE_SETTINGS
 from tests.tools.running import run_apaches, run_ours
 from tests.tools.scenario import Ran

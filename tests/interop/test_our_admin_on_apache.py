@@ -7,7 +7,7 @@ import pytest
 
 from tests.clients.admin_cases import CASES, Case, Target
 from tests.clients.admin_cases.examples import all_examples, run_examples
-from tests.interop.test_apache_broker import JARS, SETTINGS, ApacheBroker
+from tests.interop.apache_broker import JARS, SETTINGS, ApacheBroker
 
 AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",

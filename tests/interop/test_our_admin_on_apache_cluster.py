@@ -25,7 +25,7 @@ from levada.client.types import OffsetAndMetadata, TopicPartition
 from levada.model.error_codes import ErrorCode
 from tests.clients.admin_cases.case import Target, known, until
 from tests.clients.admin_cases.surroundings import open_transaction, produce
-from tests.interop.test_apache_broker import JARS, SETTINGS, START_SECONDS, STOP_SECONDS, free_ports, java
+from tests.interop.apache_broker import JARS, SETTINGS, START_SECONDS, STOP_SECONDS, free_ports, java
 
 BROKERS = (1, 2, 3)
 SPREAD = {

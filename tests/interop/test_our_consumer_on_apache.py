@@ -5,8 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.clients.consumer_cases import CASES, Case, name_of
-from tests.interop.test_apache_broker import ApacheBroker
+from tests.clients.cases import Case, name_of
+from tests.clients.consumer_cases import CASES
+from tests.interop.apache_broker import ApacheBroker
 
 pytestmark = pytest.mark.usefixtures("apache_jars")
 

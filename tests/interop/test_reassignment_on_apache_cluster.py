@@ -10,7 +10,7 @@ import pytest
 from levada import Admin, Producer
 from levada.client.admin import NewTopic
 from levada.client.types import TopicPartition
-from tests.interop.test_apache_broker import java
+from tests.interop.apache_broker import java
 from tests.interop.test_our_admin_on_apache_cluster import BROKERS, ApacheCluster
 from tests.tools.following import followed, ours
 from tests.tools.running import run_apaches, run_ours

@@ -23,8 +23,8 @@ from levada.spark.rows.registry import registry_of
 from levada.spark.rows.registry.requests import NotThere
 from levada.spark.rows.registry.subjects import latest, schema_by_id
 from tests.brokers import BrokerProcess
+from tests.interop.apache_broker import free_ports
 from tests.interop.confluent.serializers import AVRO, JSON, ORDERS
-from tests.interop.test_apache_broker import free_ports
 from tests.registries import registry_server
 
 pytestmark = [

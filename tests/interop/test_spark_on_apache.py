@@ -11,7 +11,7 @@ from pyspark.sql import functions as f
 from levada import Consumer
 from levada.client.types import TopicPartition
 from levada.spark import session
-from tests.interop.test_apache_broker import ApacheBroker
+from tests.interop.apache_broker import ApacheBroker
 
 pytestmark = pytest.mark.usefixtures("apache_jars")
 

@@ -1,11 +1,10 @@
 """A compacted log beside its model: cleaned, cut by retention, written by transactions, and crashed at any step."""
 
-import functools
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any
 
 from levada.model.errors import DuplicateSequence, OutOfOrderSequence
 from levada.records import BatchView, Codec, build_batch
@@ -27,6 +26,7 @@ from levada.storage.retention import expire, retire
 from levada.storage.segment import CLEANED, SUFFIXES
 from tests.logs import T0, batches_from, check_indexes, clean, killed, marker
 from tests.property.compaction_model import Batch, CompactedModel, Outcome, Pass, Row, Transaction
+from tests.property.deaths import until_death
 
 HOST = "host"
 CONFIG = LogConfig(
@@ -47,22 +47,6 @@ LEFTOVERS = (".cleaned", ".swap", ".deleted")
 
 Sending = tuple[list[tuple[bytes, int | None]], int | None, Codec]
 """Keys with the sizes of their values, None for a tombstone; the producer; the compression."""
-
-P = ParamSpec("P")
-M = TypeVar("M", bound="KilledCompactedLog")
-
-
-def until_death(step: Callable[Concatenate[M, P], None]) -> Callable[Concatenate[M, P], None]:
-    """The process may die at any disk operation of a step; then the next one begins with what is left."""
-
-    @functools.wraps(step)
-    def wrapped(machine: M, /, *args: P.args, **kwargs: P.kwargs) -> None:
-        try:
-            step(machine, *args, **kwargs)
-        except HostDied:
-            machine.recover()
-
-    return wrapped
 
 
 class KilledCompactedLog:

@@ -10,7 +10,8 @@ from levada.storage.copying import copy_files
 from levada.storage.log_directory import LogDirectory
 from levada.storage.move_tail import MOVED_FILE, names_to_copy, state_to_hand_over, write_end
 from tests.logs import killed
-from tests.property.compacted_log import CONFIG, KilledCompactedLog, until_death
+from tests.property.compacted_log import CONFIG, KilledCompactedLog
+from tests.property.deaths import until_death
 
 PLACES: Final = {"/data": b"\x01" * 16, "/other": b"\x02" * 16}
 TOPIC, PARTITION = "t", 0

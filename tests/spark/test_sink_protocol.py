@@ -1,8 +1,7 @@
 """The sink's transactions at a real broker, task by task and commit by commit, as Spark would call them."""
 
 import time
-import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +16,11 @@ from levada.client.types import GroupMetadata, OffsetAndMetadata
 from levada.spark.kept_clients import KeptClients
 from levada.spark.sink import brokers, commit, kept
 from levada.spark.sink import task as task_module
-from levada.spark.sink.brokers import MOST_TASKS, end_open, read_marker
-from levada.spark.sink.commit import DRIVER_TIMEOUT_MS, BatchCommit, BatchCommitFailed, abort
+from levada.spark.sink.brokers import MOST_TASKS, end_open
+from levada.spark.sink.commit import DRIVER_TIMEOUT_MS, BatchCommitFailed
 from levada.spark.sink.kept import driver_key, drivers
-from levada.spark.sink.names import MARKER_PARTITION, BatchMarker, WriteName
-from levada.spark.sink.options import Delivery, SinkOptions, read_options
+from levada.spark.sink.names import MARKER_PARTITION
+from levada.spark.sink.options import Delivery
 from levada.spark.sink.report import TaskReport
 from levada.spark.sink.task import WriteAttempt, WriteFailed, write_rows
 from tests.brokers import BrokerProcess
@@ -29,36 +28,8 @@ from tests.spark.sink_checks import (
     check_nothing_hangs,
     numbers,
     open_transactions,
-    sink_options,
 )
-
-
-class Query:
-    """One run of a query, without Spark: its tasks and its driver."""
-
-    def __init__(self, bootstrap: str, topic: str, query_id: str | None = None, **options: str) -> None:
-        self.query_id = query_id or str(uuid.uuid4())
-        self.name = WriteName.of_query(self.query_id)
-        self.options: SinkOptions = read_options(sink_options(bootstrap, topic=topic, **options), is_stream=True)
-        self._run = str(uuid.uuid4())
-
-    def write(self, batch: int, partition: int, rows: Sequence[int], attempt: int = 0) -> TaskReport:
-        task = WriteAttempt(self.name, batch, partition, attempt, self._run)
-        return write_rows(self.options, task, iter([rows_of(rows)]))
-
-    def commit(self, batch: int, *reports: TaskReport) -> None:
-        BatchCommit(self.options, self.name, BatchMarker(batch, is_exact=True), reports).run()
-
-    def abort(self, *reports: TaskReport) -> None:
-        abort(self.options, self.name, reports)
-
-    def marker(self) -> int | None:
-        with Admin(**self.options.admin_settings) as admin:
-            return read_marker(admin, self.name, is_stable=True)
-
-
-def rows_of(given: Sequence[int]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pydict({"value": pa.array([str(each) for each in given], pa.utf8())})
+from tests.spark.sink_query import Query, rows_of
 
 
 @pytest.fixture

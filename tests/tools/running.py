@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 from levada.cli.main import main
-from tests.interop.test_apache_broker import java
+from tests.interop.apache_broker import java
 from tests.tools.scenario import Ran
 
 APACHE_SECONDS = 90
