@@ -17,9 +17,11 @@ from levada.cli.kit.files import read_properties
 from levada.cli.kit.processes import LISTENING, noted_process, start_daemon
 from levada.cli.kit.refusals import Refused, WrongUsage, warn
 from levada.model.config import ConfigError
+from levada.node.coordinator import check_coordinator
 from levada.node.development import DEVELOPMENT
+from levada.node.listeners import parse_listener
 from levada.node.node import Node
-from levada.node.settings import NodeSettings, coordinator_directory, node_settings, parse_listener
+from levada.node.settings import NodeSettings, node_settings
 from levada.world.loop_watch import LoopWatch
 from levada.world.process_metrics import ProcessMetrics
 from levada.world.real import RealClock, allow_open_files, loop_name, real_world, spare_garbage_collector
@@ -99,7 +101,7 @@ async def serve(settings: NodeSettings) -> None:
         # Before, there is no client to be kept waiting.
         watch.start()
         process.start()
-        name = f"broker {settings.node_id} {LISTENING} {settings.listen_host or '0.0.0.0'}:{node.port}"
+        name = f"broker {settings.node_id} {LISTENING} {settings.listeners[0].host or '0.0.0.0'}:{node.port}"
         with noted_process(settings.data_directories, name):
             print(f"levada: {name}", flush=True)
             await stopping.wait()
@@ -138,7 +140,7 @@ def settings_of(arguments: argparse.Namespace) -> NodeSettings:
     settings = node_settings(_with_defaults(given), allow_open_files())
     if arguments.coordinator is not None:
         settings = replace(settings, coordinator=arguments.coordinator)
-    coordinator_directory(settings)
+    check_coordinator(settings)
     return settings
 
 

@@ -34,6 +34,7 @@ DECIDE: dict[type[AnsweredBy[object]], Callable[[Image, Any, Context], Controlle
     BrokerRegistrationRequest: brokers.register,
     BrokerHeartbeatRequest: brokers.heartbeat,
     UnregisterBrokerRequest: brokers.unregister,
+    brokers.FenceRequest: brokers.fence,
     AllocateProducerIdsRequest: brokers.allocate_producer_ids,
     AssignReplicasToDirsRequest: replica_directories.assign,
     AdoptRequest: adopt,

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from levada.controller.sessions import NOT_HEARD_OF, Liveness
 from levada.metadata.records import MetadataRecord
 
 Reply_co = TypeVar("Reply_co", covariant=True)
@@ -17,7 +18,8 @@ class Defaults:
     replication_factor: int = 1
     allows_deletion: bool = True
     node_id: int = -1
-    """Of the broker that the controller lives in, which is the one that clients talk to."""
+    """Of the broker that the controller lives in."""
+    cluster_id: str = ""
     given: Mapping[str, str] = field(default_factory=dict)
     """The keys that the controller's own broker was started with: to these, lists are appended."""
 
@@ -32,6 +34,7 @@ class Context:
     defaults: Defaults
     new_id: Callable[[], bytes]
     below: Callable[[int], int]
+    liveness: Liveness = NOT_HEARD_OF
 
 
 @dataclass(frozen=True, slots=True)

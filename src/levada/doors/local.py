@@ -30,7 +30,8 @@ from levada.doors.frames import (
     frames,
     has_batch_behind,
 )
-from levada.metadata.door import AlreadyRegistered, Changes, Deposed, DoorError, MetadataBatch, Token
+from levada.doors.local_members import LocalMembers
+from levada.metadata.door import Changes, Deposed, DoorError, Member, MetadataBatch, Token
 from levada.metadata.image import Image
 from levada.metadata.records import MetadataRecord
 from levada.world.disk import DirectoryLock, File
@@ -38,7 +39,7 @@ from levada.world.world import World
 
 logger = logging.getLogger(__name__)
 
-EPOCH, LOG, SNAPSHOT, MEMBER = "epoch-", "log-", "snapshot-", "member-"
+EPOCH, LOG, SNAPSHOT = "epoch-", "log-", "snapshot-"
 CLUSTER_ID = "cluster-id"
 SNAPSHOTS_KEPT = 2
 MAX_FILES = 16
@@ -79,13 +80,11 @@ class LocalDoor:
     def __init__(self, world: World, directory: str, node_id: int, incarnation: str, session_timeout_ms: int) -> None:
         self._disk = world.disk
         self._async_disk = world.async_disk
-        self._clock = world.clock
         self._directory = directory
         self._files = CoordinatorFiles(world.disk, directory, str(node_id))
         self._node_id = node_id
         self._incarnation = incarnation
-        self._session_timeout_ms = session_timeout_ms
-        self._lock: DirectoryLock | None = None
+        self._members = LocalMembers(world.disk, world.clock, self._files, (node_id, incarnation), session_timeout_ms)
         self._place: LogPosition | None = None
         self._bytes_since_snapshot = 0
         self._files_since_snapshot = 0
@@ -106,51 +105,61 @@ class LocalDoor:
             )
 
     async def cluster_id(self, proposal: str) -> str:
-        text = self._files.read(CLUSTER_ID).decode(errors="replace").strip()
-        if text:
-            return text
-        self._files.write_whole(CLUSTER_ID, f"{proposal}\n".encode())
-        await self._async_disk.sync_directory(self._directory)
-        return proposal
+        # Of several brokers that start at once, one proposes: the others wait for what it has written.
+        while (lock := self._try_lock(f"{CLUSTER_ID}.lock")) is None:  # noqa: ASYNC110
+            await asyncio.sleep(POLL_SECONDS)
+        try:
+            text = self._files.read(CLUSTER_ID).decode(errors="replace").strip()
+            if text:
+                return text
+            self._files.write_whole(CLUSTER_ID, f"{proposal}\n".encode())
+            await self._async_disk.sync_directory(self._directory)
+            return proposal
+        finally:
+            lock.release()
+
+    def _try_lock(self, name: str) -> DirectoryLock | None:
+        try:
+            return self._disk.lock(self._files.path(name))
+        except BlockingIOError:
+            return None
 
     # Members
 
     async def register(self) -> None:
-        try:
-            self._lock = self._disk.lock(self._files.path(f"{MEMBER}{self._node_id}.lock"))
-        except BlockingIOError:
-            raise AlreadyRegistered(
-                f"a broker with id {self._node_id} is running on {self._directory}; stop it or choose another --node-id"
-            ) from None
-        await self.beat()
+        self._members.register(self._directory)
+
+    async def announce(self, host: str, port: int) -> None:
+        self._members.announce(host, port)
+
+    async def members(self) -> list[Member]:
+        return self._members.all()
 
     async def beat(self) -> None:
-        text = json.dumps({"incarnation": self._incarnation, "monotonic_ms": self._clock.monotonic_ms()})
-        # Unsynced: who reads it lives on the same machine, and dies with it.
-        self._files.write_whole(f"{MEMBER}{self._node_id}", text.encode(), durable=False)
-
-    def _lives(self, node_id: int, incarnation: str) -> bool:
-        try:
-            member = json.loads(self._files.read(f"{MEMBER}{node_id}"))
-            age_ms = self._clock.monotonic_ms() - int(member["monotonic_ms"])
-        except (ValueError, KeyError, TypeError):
-            return False
-        # A clock that is ahead of ours counted from an earlier start of the machine.
-        return bool(member.get("incarnation") == incarnation) and 0 <= age_ms < self._session_timeout_ms
+        self._members.beat()
 
     # Electing
 
-    async def controller_id(self) -> int | None:
-        epochs = self._files.numbers(EPOCH)
-        return self._claimant(epochs[-1])[0] if epochs else None
+    async def controller(self) -> Member | None:
+        newest = self._files.newest(EPOCH)
+        return self._members.find(*self._claimant(newest)) if newest > 0 else None
+
+    async def vacancy(self) -> None:
+        # It is another process that changes what is looked at.
+        while not self._may_claim_after(self._files.newest(EPOCH)):  # noqa: ASYNC110
+            await asyncio.sleep(POLL_SECONDS)
+
+    def _may_claim_after(self, epoch: int) -> bool:
+        """Whether the node that claimed this epoch is this one, or has no use for it any more."""
+        if epoch <= 0:
+            return True
+        owner, incarnation = self._claimant(epoch)
+        return owner == self._node_id or not self._members.may_lead(owner, incarnation)
 
     async def campaign(self) -> Token | None:
-        epochs = self._files.numbers(EPOCH)
-        newest = epochs[-1] if epochs else 0
-        if newest:
-            owner, incarnation = self._claimant(newest)
-            if owner != self._node_id and self._lives(owner, incarnation):
-                return None
+        newest = max(self._files.newest(EPOCH), 0)
+        if not self._may_claim_after(newest):
+            return None
         token = Token(newest + 1)
         claim = json.dumps({"node_id": self._node_id, "incarnation": self._incarnation})
         try:
@@ -159,11 +168,11 @@ class LocalDoor:
             return None
         try:
             file.append([claim.encode()])
-            file.sync()
+            await self._async_disk.sync(file)
         finally:
             file.close()
-        self._disk.sync_directory(self._directory)
-        self._begin_log(token)
+        await self._async_disk.sync_directory(self._directory)
+        await self._begin_log(token)
         return None if self._files.newest(EPOCH) > token.epoch else token
 
     def _claimant(self, epoch: int) -> tuple[int, str]:
@@ -174,7 +183,7 @@ class LocalDoor:
             # It died while it wrote its name.
             return -1, ""
 
-    def _begin_log(self, token: Token) -> None:
+    async def _begin_log(self, token: Token) -> None:
         """Note the end of the predecessor, only now that it can no longer write unnoticed, and begin our own file."""
         start = self._successor(self._last_started(before=token.epoch))
         data = encode_start(start)
@@ -182,9 +191,9 @@ class LocalDoor:
         try:
             if file.append([data]) != len(data):
                 raise OSError(f"{file.path}: the disk took only a part of {len(data)} bytes")
-            file.sync()
-            self._disk.sync_directory(self._directory)
-        except OSError:
+            await self._async_disk.sync(file)
+            await self._async_disk.sync_directory(self._directory)
+        except BaseException:
             file.close()
             raise
         self._let_go_of_log()
@@ -220,6 +229,15 @@ class LocalDoor:
                 f"{self._files.path(log_name(epoch))} is damaged at byte {end}, with sound batches behind it; "
                 "restore the directory from a copy"
             )
+
+    async def confirm(self, token: Token) -> None:
+        if self._files.newest(EPOCH) > token.epoch:
+            self._let_go_of_log()
+            raise Deposed(f"epoch {token.epoch} is over")
+
+    async def resign(self) -> None:
+        self._let_go_of_log()
+        self._members.resign()
 
     # Writing
 
@@ -462,9 +480,7 @@ class LocalDoor:
 
     async def close(self) -> None:
         self._let_go_of_log()
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None
+        self._members.leave()
 
     def _let_go_of_log(self) -> None:
         if self._own_log is not None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 
@@ -16,11 +16,10 @@ from levada.broker.group_warnings import warn_of_broker_settings
 from levada.broker.handlers import HANDLERS
 from levada.broker.metrics import BrokerMetrics
 from levada.broker.route import routes_of
-from levada.broker.settings import BrokerIdentity
+from levada.broker.settings import BrokerIdentity, Endpoint
 from levada.controller.adoption import AdoptRequest, SkipProducerIdsRequest
 from levada.controller.decision import Defaults
-from levada.doors.local import LocalDoor
-from levada.metadata.door import DoorError
+from levada.metadata.door import Door, DoorError
 from levada.metadata.image import Image
 from levada.model.config import ConfigError
 from levada.model.errors import KafkaStorageError
@@ -33,18 +32,20 @@ from levada.net.open_connections import OpenConnections
 from levada.net.request_memory import RequestMemory
 from levada.node.broker_view import NodeView
 from levada.node.cleaning import LogCleaning
+from levada.node.coordinator import is_private, open_door
 from levada.node.data_directories import DataDirectories
 from levada.node.directories import Found, Unfinished, topics_to_adopt
 from levada.node.directory_watch import DirectoryWatch
 from levada.node.disk_usage import DiskUsage
 from levada.node.found_logs import find_logs
 from levada.node.limits import connection_limits, files_kept_open, open_files_warning
-from levada.node.membership import ClusterMembership
+from levada.node.listeners import ListenerSettings
+from levada.node.membership import ClusterMembership, Times
 from levada.node.metadata_tail import MetadataTail
 from levada.node.metrics_endpoint import MetricsEndpoint
 from levada.node.moving import Moves
 from levada.node.opening import open_replicas
-from levada.node.settings import NodeSettings, coordinator_directory, without_meaning
+from levada.node.settings import NodeSettings, without_meaning
 from levada.node.start_errors import cannot_listen
 from levada.node.upkeep import Intervals, Upkeep
 from levada.protocol.api import ApiKey
@@ -69,7 +70,8 @@ class RunningParts:
     """What there is of a node that has started."""
 
     broker: Broker
-    listener: Listener
+    membership: ClusterMembership
+    listeners: list[Listener]
     cleaning: LogCleaning
 
 
@@ -103,7 +105,8 @@ class Node:
 
     @property
     def port(self) -> int:
-        return self.parts.listener.port
+        """Of the first listener."""
+        return self.parts.listeners[0].port
 
     async def start(self) -> None:
         """Recover the data directory, join the cluster, open the port; ConfigError or OSError when that cannot be."""
@@ -117,29 +120,41 @@ class Node:
         incarnation = new_uuid(self._world.entropy)
         try:
             door = self._open_door(incarnation)
+            cluster_id = await door.cluster_id(self._directories.likely_cluster_id)
+            self._directories.identify(cluster_id)
             tail = MetadataTail(door)
             membership = self._membership(door, tail)
-            await membership.join()
-            broker = self._make_broker(await self._identity(door), membership)
+            await membership.join(cluster_id)
+            broker = self._make_broker(BrokerIdentity(self._settings.node_id, cluster_id), membership)
             self._endings.push_async_callback(self._close_logs, broker)
             self._endings.push_async_callback(membership.stop)
             # Again when the port is open, before all else ends; here for a start that does not come so far.
             self._endings.callback(broker.close)
+            if is_private(self._settings):
+                # What lies in the directories may have to be taken over before it can be opened.
+                await membership.begin_campaigning()
             unfinished = await self._recover(broker, membership, tail)
-            listener = await self._bind(broker)
+            listeners = await self._bind(broker)
+            if not is_private(self._settings):
+                # A controller must answer the other brokers before it can be one.
+                await self._open_ports(listeners)
+                await membership.announce(self._inter_broker_endpoint(broker))
+                await membership.begin_campaigning()
             await membership.register(broker, incarnation, self._config["broker.rack"])
         except DoorError as error:
             raise ConfigError(str(error)) from error
         except KafkaStorageError as error:
             # The controller is this node itself, and refuses it what the disk has refused.
             raise OSError(str(error)) from error
-        membership.keep_beating(broker, self._config["broker.heartbeat.interval.ms"])
+        membership.keep_beating(broker)
         cleaning = self._start_upkeep(broker, membership, unfinished)
         # What a dead broker has left is shown when it is on the device, where configuration wants that.
         await broker.flushing.drain()
-        self._parts = RunningParts(broker, listener, cleaning)
+        self._parts = RunningParts(broker, membership, listeners, cleaning)
         self._endings.push_async_callback(self._end_requests, self._parts)
-        await listener.start()
+        if is_private(self._settings):
+            await self._open_ports(listeners)
+            await membership.announce(self._inter_broker_endpoint(broker))
         self._state = RUNNING
         logger.info(
             "started node_id=%d cluster_id=%s topics=%d kernel=%s",
@@ -155,8 +170,11 @@ class Node:
         await self._endings.aclose()
 
     async def _end_requests(self, parts: RunningParts) -> None:
-        """Accept no more, and answer those that wait."""
-        parts.listener.close()
+        """Have others lead, accept no more, and answer those that wait."""
+        await parts.membership.leave(parts.broker)
+        await parts.membership.resign()
+        for listener in parts.listeners:
+            listener.close()
         parts.broker.close()
         await self._connections.close(GRACE_SECONDS)
 
@@ -167,36 +185,27 @@ class Node:
             for directory in broker.logs:
                 directory.close(broker.epoch)
 
-    def _open_door(self, incarnation: bytes) -> LocalDoor:
-        door = LocalDoor(
-            self._world,
-            coordinator_directory(self._settings),
-            self._settings.node_id,
-            uuid_to_text(incarnation),
-            self._config["broker.session.timeout.ms"],
-        )
-        door.open()
+    def _open_door(self, incarnation: bytes) -> Door:
+        door = open_door(self._world, self._settings, uuid_to_text(incarnation))
         self._endings.push_async_callback(door.close)
         return door
 
-    def _membership(self, door: LocalDoor, tail: MetadataTail) -> ClusterMembership:
-        config = self._config
+    def _membership(self, door: Door, tail: MetadataTail) -> ClusterMembership:
+        config, node_id = self._config, self._settings.node_id
         defaults = Defaults(
             partitions=config["num.partitions"],
             replication_factor=config["default.replication.factor"],
             allows_deletion=config["delete.topic.enable"],
-            node_id=self._settings.node_id,
+            node_id=node_id,
             given=self._settings.config.given,
         )
+        times = Times(
+            heartbeat_interval_ms=config["broker.heartbeat.interval.ms"],
+            session_timeout_ms=config["broker.session.timeout.ms"],
+            registration_timeout_ms=config["initial.broker.registration.timeout.ms"],
+        )
         snapshot_bytes = config["metadata.log.max.record.bytes.between.snapshots"]
-        return ClusterMembership(self._world, door, tail, defaults, snapshot_bytes, self._fail)
-
-    async def _identity(self, door: LocalDoor) -> BrokerIdentity:
-        """Who this node is; its directories must belong to the coordinator's cluster."""
-        settings = self._settings
-        cluster_id = await door.cluster_id(self._directories.likely_cluster_id)
-        self._directories.identify(cluster_id)
-        return BrokerIdentity(settings.node_id, cluster_id, settings.advertised_host, settings.advertised_port)
+        return ClusterMembership(self._world, door, tail, node_id, defaults, times, snapshot_bytes, self._fail)
 
     def _make_broker(self, identity: BrokerIdentity, membership: ClusterMembership) -> Broker:
         world = self._world
@@ -213,10 +222,10 @@ class Node:
         """Open the logs that the metadata gives this node, and follow what it gives later; the moves to resume."""
         self._state = RECOVERY
         found = find_logs(self._world.disk, broker)
-        await membership.lead()
         is_adopted = await self._adopt(found.partitions, membership, tail.image)
-        broker.load(tail.image)
-        await open_replicas(self._world, broker, found.partitions, tail.image)
+        image = tail.image
+        broker.load(image)
+        await open_replicas(self._world, broker, found.partitions, image)
         self._is_recovered = True
         logs = broker.logs.logs
         if is_adopted:
@@ -225,7 +234,7 @@ class Node:
         warning = open_files_warning(self._settings.open_files_allowed, sum(len(log.segments) for log in logs))
         if warning is not None:
             logger.warning("%s", warning)
-        tail.follow(broker.follow)
+        await tail.follow(broker.follow, since=image)
         return found.unfinished
 
     def _limit_connections(self, config: BrokerConfig) -> None:
@@ -233,7 +242,7 @@ class Node:
 
     async def _adopt(self, found: list[Found], membership: ClusterMembership, image: Image) -> bool:
         """The first node of a cluster takes over the topics that lie in its directory."""
-        if image.offset >= 0:
+        if image.offset >= 0 or not membership.is_controller or not is_private(self._settings):
             return False
         return bool(await membership.submit(AdoptRequest(self._settings.node_id, topics_to_adopt(found)), 0))
 
@@ -249,12 +258,12 @@ class Node:
             files_kept_open(self._settings.open_files_allowed),
         )
 
-    async def _bind(self, broker: Broker) -> Listener:
-        """The port, which brokers and clients are told before it is open."""
-        settings, config = self._settings, self._config
+    async def _bind(self, broker: Broker) -> list[Listener]:
+        """The ports, which brokers and clients are told before they are open."""
+        config = self._config
         dispatcher = Dispatcher(routes_of(HANDLERS), broker, broker.metrics)
         dispatcher.warm(HOT_APIS)
-        connection_settings = ConnectionSettings(
+        common = ConnectionSettings(
             scratch=bytearray(SCRATCH_SIZE),
             max_frame_size=config["socket.request.max.bytes"],
             async_disk=self._world.async_disk,
@@ -263,19 +272,36 @@ class Node:
             unsent=broker.unsent,
             perf_ns=self._world.clock.perf_ns,
         )
+        listeners, endpoints = [], []
+        for one in self._settings.listeners:
+            listener = await self._listen(one, dispatcher, common)
+            listeners.append(listener)
+            endpoint = one.endpoint(listener.port)
+            endpoints += [] if endpoint is None else [endpoint]
+        broker.identity = replace(broker.identity, endpoints=tuple(endpoints))
+        return listeners
+
+    async def _listen(self, one: ListenerSettings, dispatcher: Dispatcher, common: ConnectionSettings) -> Listener:
+        serves_brokers = one.name == self._settings.inter_broker_listener
+        settings = replace(common, listener=one.name, serves_brokers=serves_brokers)
+
+        def connect() -> ServerConnection:
+            return ServerConnection(dispatcher, settings, self._connections)
+
         try:
-            listener = await self._world.net.listen(
-                settings.listen_host,
-                settings.listen_port,
-                lambda: ServerConnection(dispatcher, connection_settings, self._connections),
-                self._backlog,
-            )
+            listener = await self._world.net.listen(one.host, one.port, connect, self._backlog)
         except OSError as error:
-            raise cannot_listen(error, settings.listen_host, settings.listen_port, "listeners (--listen)") from error
+            raise cannot_listen(error, one.host, one.port, "listeners (--listen)") from error
         self._endings.callback(listener.close)
-        if not broker.identity.port:
-            broker.identity = replace(broker.identity, port=listener.port)
         return listener
+
+    async def _open_ports(self, listeners: Iterable[Listener]) -> None:
+        for listener in listeners:
+            await listener.start()
+
+    def _inter_broker_endpoint(self, broker: Broker) -> Endpoint:
+        [endpoint] = [one for one in broker.identity.endpoints if one.listener == self._settings.inter_broker_listener]
+        return endpoint
 
     def _start_upkeep(self, broker: Broker, membership: ClusterMembership, unfinished: list[Unfinished]) -> LogCleaning:
         config, endings = self._config, self._endings
@@ -324,7 +350,7 @@ class Node:
             return
         endpoint = MetricsEndpoint(self.metrics, lambda: self._state == RUNNING)
         self._endings.callback(endpoint.close)
-        host = self._settings.listen_host
+        host = self._settings.listeners[0].host
         try:
             await endpoint.start(self._world.net, host, port)
         except OSError as error:

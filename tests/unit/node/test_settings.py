@@ -5,7 +5,8 @@ import pytest
 from levada.broker.broker_config import BrokerConfig, log_config
 from levada.model.config import ConfigError
 from levada.model.properties import parse_properties
-from levada.node.settings import node_settings, parse_listener, without_meaning
+from levada.node.listeners import ListenerSettings, parse_listener
+from levada.node.settings import node_settings, without_meaning
 
 GIVEN = {"listeners": "PLAINTEXT://localhost:9092", "log.dirs": "/data", "node.id": "3"}
 
