@@ -40,11 +40,11 @@ class Route:
     versions: range
     advertised: range
     flexible_since: int
-    is_of_brokers: bool
-    """Whether only brokers may ask it, over the listener that is theirs."""
     message: type[Message]
     handle: Callable[[Any, Request], object]
     """Gives the response, an awaitable of it, or None where the protocol sends nothing."""
+    is_of_brokers: bool = False
+    """Whether only brokers may ask it, over the listener that is theirs."""
 
 
 def routes_of(handlers: Iterable[ModuleType]) -> dict[int, Route]:

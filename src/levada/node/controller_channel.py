@@ -92,7 +92,7 @@ class ControllerChannel:
         async with self._connecting:
             if self._channel is not None and self._channel.is_open:
                 return self._channel
-            controller = await self._door.controller()
+            controller = await self._find()
             if controller is None or not controller.port:
                 raise NotController("There is no controller at the moment.")
             try:
@@ -102,6 +102,12 @@ class ControllerChannel:
                 raise NotController(f"The controller, broker {controller.node_id}, cannot be reached.") from error
             self._channel, self._controller = channel, controller
             return channel
+
+    async def _find(self) -> Member | None:
+        try:
+            return await self._door.controller()
+        except OSError as error:
+            raise NotController(f"It cannot be seen which broker is the controller: {error}.") from error
 
     def _forget(self, channel: Channel) -> None:
         channel.close()

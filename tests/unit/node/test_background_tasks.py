@@ -21,7 +21,7 @@ PATIENCE_SECONDS = 20
 @pytest.mark.parametrize(
     ("owner", "method", "name"),
     [
-        (MetadataTail, "_catch_up", "reading of the metadata log"),
+        (MetadataTail, "catch_up", "reading of the metadata log"),
         (ControllerLoop, "_write", "controller"),
         (ClusterMembership, "beat", "heartbeat"),
         (Upkeep, "tick", "upkeep of logs"),
