@@ -45,7 +45,7 @@ class Controller(Protocol):
 
     @property
     def controller_id(self) -> int:
-        """The broker that has it, -1 if this one knows of none."""
+        """The broker that has it, or any that will pass requests on to it."""
         ...
 
     def submit(self, request: AnsweredBy[Reply], version: int) -> Awaitable[Reply]:

@@ -7,6 +7,9 @@ from typing import Generic, TypeVar
 from levada.controller.sessions import NOT_HEARD_OF, Liveness
 from levada.metadata.records import MetadataRecord
 
+MAX_REPLICAS = 32_767
+"""What the protocol can say."""
+
 Reply_co = TypeVar("Reply_co", covariant=True)
 
 
@@ -17,6 +20,8 @@ class Defaults:
     partitions: int = 1
     replication_factor: int = 1
     allows_deletion: bool = True
+    max_replicas: int = MAX_REPLICAS
+    """Of a partition."""
     node_id: int = -1
     """Of the broker that the controller lives in."""
     cluster_id: str = ""

@@ -35,8 +35,9 @@ class ControllerChannel:
 
     @property
     def controller_id(self) -> int | None:
-        """Of the broker that was asked last, if it is still thought to be the controller."""
-        return None if self._controller is None else self._controller.node_id
+        """Of the broker that this one is connected to as its controller."""
+        is_open = self._channel is not None and self._channel.is_open
+        return self._controller.node_id if is_open and self._controller is not None else None
 
     async def call(self, request: Request[Reply], version: int, seconds: float) -> Reply:
         """NotController if none answers in time; whether the request was carried out is not known then."""

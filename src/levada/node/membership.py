@@ -97,11 +97,12 @@ class ClusterMembership:
 
     @property
     def controller_id(self) -> int:
-        """The active controller as far as this broker knows, -1 if it knows of none."""
-        if self.is_controller:
-            return self._node_id
-        known = self._heartbeats.controller_id
-        return -1 if known is None else known
+        """The active controller; this broker where it is connected to none.
+
+        Clients cling to the one they are told, and wait for it long after it has died. Any broker forwards.
+        """
+        known = None if self.is_controller else self._heartbeats.controller_id
+        return self._node_id if known is None else known
 
     @property
     def has_lease(self) -> bool:

@@ -61,6 +61,8 @@ logger = logging.getLogger(__name__)
 HOT_APIS = (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.METADATA)
 
 METRICS_TICK_SECONDS = 5.0
+REPLICAS = 1
+"""Of a partition: brokers do not copy records from each other yet."""
 GRACE_SECONDS = 1.0
 """How long a stopping node waits for replies, long polls among them, to leave."""
 
@@ -196,6 +198,7 @@ class Node:
             partitions=config["num.partitions"],
             replication_factor=config["default.replication.factor"],
             allows_deletion=config["delete.topic.enable"],
+            max_replicas=REPLICAS,
             node_id=node_id,
             given=self._settings.config.given,
         )
