@@ -279,6 +279,7 @@ class Node:
         for one in self._settings.listeners:
             listener = await self._listen(one, dispatcher, common)
             listeners.append(listener)
+            logger.info("listening listener=%s address=%s:%d", one.name, one.host or "0.0.0.0", listener.port)
             endpoint = one.endpoint(listener.port)
             endpoints += [] if endpoint is None else [endpoint]
         broker.identity = replace(broker.identity, endpoints=tuple(endpoints))
