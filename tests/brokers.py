@@ -62,6 +62,11 @@ class BrokerProcess:
         return self._process.pid
 
     @property
+    def has_ended(self) -> bool:
+        """By itself."""
+        return self._process is not None and self._process.poll() is not None
+
+    @property
     def log(self) -> str:
         return self.log_path.read_text()
 

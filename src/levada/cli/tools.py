@@ -32,6 +32,7 @@ SECTIONS: Final = {
         "leader-election": "have leaders elected anew",
         "reassign-partitions": "move partitions to other brokers",
         "replica-verification": "check that all replicas hold the same records",
+        "metadata": "give a coordinator that was lost what brokers have kept of it",
     },
     "measuring": {
         "producer-perf-test": "measure how fast records can be sent",
@@ -54,7 +55,7 @@ OTHER_NAMES: Final = {"server-start": "serve", "server-stop": "stop", "e2e-laten
 """Scripts of Kafka's whose names say something else than the tool's."""
 
 OURS: Final = frozenset(
-    {"serve", "ps", "stop", "doctor", "metrics", "end-to-end-latency", "pipeline", "aliases", "completion"}
+    {"serve", "ps", "stop", "doctor", "metrics", "end-to-end-latency", "pipeline", "aliases", "completion", "metadata"}
 )
 """Tools that no script of Kafka's is named after."""
 

@@ -95,7 +95,7 @@ def decode_start(payload: bytes) -> Start:
 
 def encode_batch(batch: MetadataBatch) -> bytes:
     head = _BATCH.pack(BATCH, VERSION, batch.epoch, batch.base_offset, len(batch.records))
-    return frame(head + _encode_records(batch.records))
+    return frame(head + encode_records(batch.records))
 
 
 def decode_batch(payload: bytes) -> MetadataBatch:
@@ -107,22 +107,28 @@ def decode_batch(payload: bytes) -> MetadataBatch:
 def encode_snapshot(image: Image, epoch: int, position: int) -> bytes:
     """An image, and where in the log the reader goes on."""
     records = list(image.records())
-    head = _SNAPSHOT.pack(SNAPSHOT, VERSION, image.offset, epoch, position, len(records))
-    return frame(head + _encode_records(records))
+    return frame(encode_snapshot_head(image.offset, epoch, position, len(records)) + encode_records(records))
+
+
+def encode_snapshot_head(offset: int, epoch: int, position: int, count: int) -> bytes:
+    """What stands in a snapshot's frame before its records."""
+    return _SNAPSHOT.pack(SNAPSHOT, VERSION, offset, epoch, position, count)
 
 
 def decode_snapshot(data: bytes) -> tuple[Image, int, int] | None:
     """The image, epoch and position; None for a file that is torn or damaged."""
     placed = next(frames(data), None)
-    if placed is None:
-        return None
-    _check_kind(placed.payload, SNAPSHOT)
-    _, _, offset, epoch, position, count = _SNAPSHOT.unpack_from(placed.payload)
-    records = _decode_records(placed.payload, _SNAPSHOT.size, count)
+    return None if placed is None else decode_snapshot_payload(placed.payload)
+
+
+def decode_snapshot_payload(payload: bytes) -> tuple[Image, int, int]:
+    _check_kind(payload, SNAPSHOT)
+    _, _, offset, epoch, position, count = _SNAPSHOT.unpack_from(payload)
+    records = _decode_records(payload, _SNAPSHOT.size, count)
     return apply(Image(), records, offset), epoch, position
 
 
-def _encode_records(records: Sequence[MetadataRecord]) -> bytes:
+def encode_records(records: Sequence[MetadataRecord]) -> bytes:
     encoded = [encode_record(record) for record in records]
     return b"".join([part for one in encoded for part in (_SIZE.pack(len(one)), one)])
 

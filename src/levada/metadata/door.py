@@ -61,7 +61,7 @@ class Changes:
 
 
 class Door(Protocol):
-    async def cluster_id(self, proposal: str) -> str:
+    async def cluster_id(self, proposal: str | None) -> str | None:
         """The cluster's id: the proposal, if it has none yet."""
         ...
 

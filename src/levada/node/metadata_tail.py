@@ -9,6 +9,7 @@ from typing import TypeAlias
 from levada.metadata.delta import Delta
 from levada.metadata.door import Door, MetadataBatch
 from levada.metadata.image import Image
+from levada.node.metadata_copy import MetadataCopy
 
 logger = logging.getLogger(__name__)
 
@@ -18,8 +19,10 @@ Follower: TypeAlias = Callable[[Delta, Image], Awaitable[None]]
 
 
 class MetadataTail:
-    def __init__(self, door: Door) -> None:
+    def __init__(self, door: Door, copy: MetadataCopy | None = None) -> None:
+        """What is read goes into the copy, too, if there is one."""
         self._door = door
+        self._copy = copy
         self._follower: Follower | None = None
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._reading = asyncio.Lock()
@@ -45,6 +48,8 @@ class MetadataTail:
             for batch in changes.batches:
                 delta = Delta(self.image).replay(batch.records)
                 await self._go_on_with(delta, delta.image(batch.last_offset))
+                if self._copy is not None:
+                    self._copy.append(batch)
 
     def _load(self, batches: Sequence[MetadataBatch]) -> None:
         """With no follower to tell of each batch, many of them make one image."""
@@ -72,6 +77,8 @@ class MetadataTail:
             await self._door.wait(WAIT_SECONDS)
             try:
                 await self.catch_up()
+                if self._copy is not None:
+                    await self._copy.refresh(self.image)
                 await when_caught_up(self.image)
             except OSError as error:
                 logger.error("cannot read the metadata log, trying again reason=%r", str(error))

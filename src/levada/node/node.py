@@ -41,6 +41,7 @@ from levada.node.found_logs import find_logs
 from levada.node.limits import connection_limits, files_kept_open, open_files_warning
 from levada.node.listeners import ListenerSettings
 from levada.node.membership import ClusterMembership, Times
+from levada.node.metadata_copy import MetadataCopy, read_copy
 from levada.node.metadata_tail import MetadataTail
 from levada.node.metrics_endpoint import MetricsEndpoint
 from levada.node.moving import Moves
@@ -90,6 +91,8 @@ class Node:
         self._connections = OpenConnections(connection_limits(self._config, settings.open_files_allowed), self._backlog)
         self._memory = RequestMemory(self._config["queued.max.request.bytes"])
         self._directories = DataDirectories(world.disk, world.entropy, settings)
+        self._copy = None if is_private(settings) else MetadataCopy(world.disk, settings.data_directory)
+        """Of the metadata; a coordinator of this node's own lies in the same directory."""
         self.on_fatal: Callable[[str], None] = lambda _: None
         """Called when this node cannot go on, with the reason; the caller of `start` should stop it."""
         self.metrics = Registry()
@@ -122,16 +125,19 @@ class Node:
         incarnation = new_uuid(self._world.entropy)
         try:
             door = self._open_door(incarnation)
-            cluster_id = await door.cluster_id(self._directories.likely_cluster_id)
+            cluster_id = await self._cluster_id(door)
             self._directories.identify(cluster_id)
-            tail = MetadataTail(door)
+            tail = MetadataTail(door, self._copy)
             membership = self._membership(door, tail)
             await membership.join(cluster_id)
+            self._refuse_forgetful(tail.image)
             broker = self._make_broker(BrokerIdentity(self._settings.node_id, cluster_id), membership)
             self._endings.push_async_callback(self._close_logs, broker)
             self._endings.push_async_callback(membership.stop)
             # Again when the port is open, before all else ends; here for a start that does not come so far.
             self._endings.callback(broker.close)
+            if self._copy is not None:
+                self._endings.callback(self._copy.close)
             if is_private(self._settings):
                 # What lies in the directories may have to be taken over before it can be opened.
                 await membership.begin_campaigning()
@@ -191,6 +197,32 @@ class Node:
         door = open_door(self._world, self._settings, uuid_to_text(incarnation))
         self._endings.push_async_callback(door.close)
         return door
+
+    async def _cluster_id(self, door: Door) -> str:
+        """Only a cluster that begins is given an id: by a broker that is new, or that has it to itself."""
+        known = self._directories.known_cluster_id
+        is_new = known is None or is_private(self._settings)
+        proposal = (known or self._directories.new_cluster_id()) if is_new else None
+        cluster_id = await door.cluster_id(proposal)
+        if cluster_id is None:
+            raise ConfigError(
+                f"{self._settings.data_directory} belongs to cluster {known}, and the coordinator"
+                f" {self._settings.coordinator} knows of none: if it has lost its memory, `levada metadata restore`"
+                " gives it back"
+            )
+        return cluster_id
+
+    def _refuse_forgetful(self, image: Image) -> None:
+        """To follow a coordinator that knows less than this broker would be to forget topics, and remove their logs."""
+        if self._copy is None:
+            return
+        applied = read_copy(self._world.disk, self._settings.data_directory)
+        if applied is not None and image.offset < applied.image.offset:
+            raise ConfigError(
+                f"the coordinator {self._settings.coordinator} ends at offset {image.offset}, and this broker has"
+                f" applied offset {applied.image.offset}: it is an older copy; `levada metadata restore` into an empty"
+                " one brings the newer state back"
+            )
 
     def _membership(self, door: Door, tail: MetadataTail) -> ClusterMembership:
         config, node_id = self._config, self._settings.node_id

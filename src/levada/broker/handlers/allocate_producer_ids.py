@@ -1,4 +1,4 @@
-"""AllocateProducerIds v0, of brokers: a block of ids that no other broker gives out (KIP-730)."""
+"""AllocateProducerIds v0. Of brokers: a block of ids that no other broker gives out (KIP-730)."""
 
 from levada.broker.route import Request
 from levada.model.errors import ApiError

@@ -1,4 +1,4 @@
-"""AssignReplicasToDirs v0, of brokers: in which of their directories replicas are (KIP-858)."""
+"""AssignReplicasToDirs v0. Of brokers: in which of their directories replicas are (KIP-858)."""
 
 from levada.broker.route import Request
 from levada.model.errors import ApiError

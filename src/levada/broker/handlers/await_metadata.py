@@ -1,4 +1,4 @@
-"""AwaitMetadata v0, ours alone, of brokers: answered when the metadata log goes on, or after a while."""
+"""AwaitMetadata v0. Ours alone, of brokers: answered when the metadata log goes on, or after a while."""
 
 from levada.broker.route import Request
 from levada.model.errors import ApiError

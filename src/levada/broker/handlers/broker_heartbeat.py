@@ -1,4 +1,4 @@
-"""BrokerHeartbeat v0-2, of brokers. v1 names failed directories (KIP-858), v2 cordoned ones (KIP-1066)."""
+"""BrokerHeartbeat v0-2. Of brokers. v1 names failed directories (KIP-858), v2 cordoned ones (KIP-1066)."""
 
 from levada.broker.route import Request
 from levada.model.errors import ApiError

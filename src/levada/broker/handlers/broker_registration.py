@@ -1,4 +1,4 @@
-"""BrokerRegistration v0-4, of brokers. v2 directories (KIP-858), v3 the epoch of a clean stop (KIP-966), v4 levels."""
+"""BrokerRegistration v0-4. Of brokers. v2 directories (KIP-858), v3 the epoch of a clean stop (KIP-966), v4 levels."""
 
 from levada.broker.route import Request
 from levada.model.errors import ApiError

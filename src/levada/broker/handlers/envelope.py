@@ -1,4 +1,4 @@
-"""Envelope v0, of brokers: a client's request, forwarded to the controller by the broker that it came to (KIP-590)."""
+"""Envelope v0. Of brokers: a client's request, forwarded to the controller by the broker that it came to (KIP-590)."""
 
 from levada.broker.route import Request
 from levada.model.error_codes import ErrorCode
