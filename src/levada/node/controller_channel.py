@@ -5,7 +5,7 @@ from typing import TypeVar, cast
 
 from levada.metadata.door import Door, Member
 from levada.model.error_codes import ErrorCode
-from levada.model.errors import ApiError, NotController
+from levada.model.errors import ApiError, ControllerLost, NotController
 from levada.net.channel import Channel, ChannelClosed
 from levada.protocol.api import response_class
 from levada.protocol.codec import decode_prefix, encode_bytes
@@ -40,13 +40,18 @@ class ControllerChannel:
         return self._controller.node_id if is_open and self._controller is not None else None
 
     async def call(self, request: Request[Reply], version: int, seconds: float) -> Reply:
-        """NotController if none answers in time; whether the request was carried out is not known then."""
+        """NotController if there is none to be asked, ControllerLost if the one that was asked does not answer."""
         channel = await self._connected()
         try:
-            reply = await self._answer(channel.send(request, version), seconds)
+            answer = channel.send(request, version)
+        except ChannelClosed as error:
+            self._forget(channel)
+            raise NotController("The controller has closed the connection.") from error
+        try:
+            reply = await self._answer(answer, seconds)
         except (OSError, ChannelClosed, TimeoutError) as error:
             self._forget(channel)
-            raise NotController(f"The controller does not answer: {str(error) or 'it takes too long'}.") from error
+            raise ControllerLost(f"The controller does not answer: {str(error) or 'it takes too long'}.") from error
         if getattr(reply, "error_code", ErrorCode.NONE) == ErrorCode.NOT_CONTROLLER:
             self._forget(channel)
             raise NotController("This is not the correct controller for this cluster.")
@@ -67,7 +72,7 @@ class ControllerChannel:
             _, position = decode_response_header(data, has_tags=has_tags)
             decoded, _ = decode_prefix(response_class(request.api_key), version, data, position)
         except CodecError as error:
-            raise NotController(f"The controller's answer cannot be read: {error}") from error
+            raise ControllerLost(f"The controller's answer cannot be read: {error}") from error
         return cast(Reply, decoded)
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ from levada.metadata.door import Deposed, Door, Token
 from levada.metadata.image import Image
 from levada.metadata.records import MetadataRecord
 from levada.model.error_codes import ErrorCode
-from levada.model.errors import ApiError, KafkaStorageError, NotController
+from levada.model.errors import ApiError, ControllerLost, KafkaStorageError, NotController
 from levada.protocol.declare import AnsweredBy
 from levada.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from levada.protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
@@ -106,7 +106,7 @@ class ControllerLoop:
                 try:
                     await self._answer(asked)
                 except BaseException:
-                    _refuse(asked, NotController("This is not the correct controller for this cluster."))
+                    _refuse(asked, ControllerLost("The controller has ended before it could answer."))
                     raise
         except Deposed as error:
             logger.warning("controller deposed epoch=%d reason=%r", self._token.epoch, str(error))
@@ -224,7 +224,7 @@ class ControllerLoop:
         try:
             await self._door.append(self._token, self.image.offset + 1, records)
         except Deposed:
-            _refuse(waiting, NotController("Another controller was elected while this was written."))
+            _refuse(waiting, ControllerLost("Another controller was elected while this was written."))
             raise
         except OSError as error:
             logger.error("cannot write the metadata log reason=%r", str(error))

@@ -12,7 +12,7 @@ from levada.controller.decision import Defaults
 from levada.metadata.door import Door, DoorError
 from levada.metadata.image import Image
 from levada.model.error_codes import ErrorCode
-from levada.model.errors import ApiError, NotController
+from levada.model.errors import ApiError, ControllerLost, NotController
 from levada.model.hashes import uuid_to_text
 from levada.node.controller_channel import ControllerChannel
 from levada.node.controllership import Controllership
@@ -127,7 +127,11 @@ class ClusterMembership:
         await self._door.announce(endpoint.host, endpoint.port)
 
     async def submit(self, request: AnsweredBy[Reply], version: int) -> Reply:
-        """A controller's reply, once this node's image shows what it speaks of; waits a while for a controller."""
+        """A controller's reply, once this node's image shows what it speaks of; waits a while for a controller.
+
+        What may have been carried out is not asked for again: a topic that was deleted by the first request would not
+        be there for the second.
+        """
         begun_ms = self._world.clock.monotonic_ms()
         while True:
             try:
@@ -199,7 +203,7 @@ class ClusterMembership:
     async def _try_to_register(self, broker: Broker, request: BrokerRegistrationRequest, ends_ms: int) -> bool:
         try:
             reply = await self.submit(request, 4)
-        except NotController as error:
+        except (NotController, ControllerLost) as error:
             if self._world.clock.monotonic_ms() >= ends_ms:
                 raise DoorError(f"no controller has registered this broker within its time: {error}") from error
             return False
