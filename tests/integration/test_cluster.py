@@ -7,7 +7,8 @@ from typing import TypeVar
 
 import pytest
 from confluent_kafka import Consumer, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 from kafka import KafkaConsumer, KafkaProducer
 
 from levada.model.error_codes import ErrorCode
@@ -139,7 +140,7 @@ def test_records_reach_a_group_through_every_broker(cluster: ClusterProcesses) -
     def all_seen() -> bool:
         for message in consumer.consume(600, 0.5):
             assert message.error() is None
-            seen.append(int(message.value()))
+            seen.append(int(message.value() or b""))
         return len(seen) >= 600
 
     wait_for(all_seen, "all records")
@@ -201,8 +202,8 @@ def test_brokers_own_requests_are_refused_on_the_listeners_of_clients(tmp_path: 
             ))  # fmt: skip
         # Over the brokers' listener clients are told of the brokers' addresses.
         for_brokers = first.port_of("BROKERS")
-        told = {one.node_id: one.host for one in metadata(first, port=for_brokers).brokers}  # type: ignore[misc]
-        assert told == {1: "127.0.0.1", 2: "127.0.0.1"}
+        hosts = {one.node_id: one.host for one in metadata(first, port=for_brokers).brokers}
+        assert hosts == {1: "127.0.0.1", 2: "127.0.0.1"}
 
 
 def test_when_the_controller_is_killed_another_decides_and_nothing_is_lost(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ from levada.storage.log_directories import LogDirectories
 from levada.storage.log_directory import LogDirectory
 from levada.transactions import TransactionMachine
 from levada.world.background import OnFatal
+from levada.world.clock import Clock
 from levada.world.world import World
 
 logger = logging.getLogger(__name__)
@@ -94,7 +95,7 @@ class Broker:
         self.identity = identity
         self.config = config
         self.settings = broker_settings(config)
-        self.clock = world.clock
+        self.clock: Clock = world.clock
         self.entropy = world.entropy
         self.workers = world.workers
         self.search_turns = SearchTurns(world.clock, world.workers)

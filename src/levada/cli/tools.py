@@ -25,7 +25,8 @@ SECTIONS: Final = {
         "transactions": "list, describe and abort transactions",
     },
     "the cluster": {
-        "cluster": "print the cluster's id and brokers, take a broker off its list",
+        "cluster": "start several brokers here; print a cluster's id and brokers, take one off its list",
+        "cluster-status": "tell who decides, which brokers live, and which partitions have no leader",
         "features": "print and change the cluster's feature levels",
         "broker-api-versions": "print the requests that each broker serves",
         "log-dirs": "print what lies in the brokers' log directories",
@@ -55,7 +56,19 @@ OTHER_NAMES: Final = {"server-start": "serve", "server-stop": "stop", "e2e-laten
 """Scripts of Kafka's whose names say something else than the tool's."""
 
 OURS: Final = frozenset(
-    {"serve", "ps", "stop", "doctor", "metrics", "end-to-end-latency", "pipeline", "aliases", "completion", "metadata"}
+    {
+        "serve",
+        "ps",
+        "stop",
+        "doctor",
+        "metrics",
+        "end-to-end-latency",
+        "pipeline",
+        "aliases",
+        "completion",
+        "metadata",
+        "cluster-status",
+    }
 )
 """Tools that no script of Kafka's is named after."""
 

@@ -40,6 +40,7 @@ class Context:
     new_id: Callable[[], bytes]
     below: Callable[[int], int]
     liveness: Liveness = NOT_HEARD_OF
+    controller_epoch: int = 0
 
 
 @dataclass(frozen=True, slots=True)

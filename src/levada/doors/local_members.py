@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from levada.doors.files import CoordinatorFiles
 from levada.metadata.door import AlreadyRegistered, Member
-from levada.world.clock import Clock
+from levada.world.clock import MachineClock
 from levada.world.disk import DirectoryLock, Disk
 
 MEMBER = "member-"
@@ -21,7 +21,7 @@ class _Heartbeat:
 
 class LocalMembers:
     def __init__(
-        self, disk: Disk, clock: Clock, files: CoordinatorFiles, own: tuple[int, str], session_timeout_ms: int
+        self, disk: Disk, clock: MachineClock, files: CoordinatorFiles, own: tuple[int, str], session_timeout_ms: int
     ) -> None:
         self._disk = disk
         self._clock = clock

@@ -174,6 +174,7 @@ class ControllerLoop:
             new_id=lambda: new_uuid(self._entropy),
             below=self._entropy.below,
             liveness=Liveness(self.sessions, one.came_ms, self._incarnations),
+            controller_epoch=self._token.epoch,
         )
         try:
             return decide(image, one.request, context)

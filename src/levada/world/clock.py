@@ -14,16 +14,20 @@ class Clock(Protocol):
         """Milliseconds that never go back and count while the machine sleeps."""
         ...
 
+    def perf_ns(self) -> int:
+        """Nanoseconds that never go back, for short durations; the cheapest clock there is."""
+        ...
+
+
+class MachineClock(Clock, Protocol):
+    """What it also tells, for processes of one machine to compare."""
+
     def awake_ms(self) -> int:
-        """The same, but they stand still while the machine sleeps; one count for all processes of a machine."""
+        """Milliseconds that never go back and stand still while the machine sleeps: one count for all processes."""
         ...
 
     def boot_id(self) -> str:
         """Names the time since the machine was switched on: what another one has, this machine has forgotten."""
-        ...
-
-    def perf_ns(self) -> int:
-        """Nanoseconds that never go back, for short durations; the cheapest clock there is."""
         ...
 
 

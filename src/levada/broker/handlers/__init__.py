@@ -27,6 +27,7 @@ from levada.broker.handlers import (
     describe_groups,
     describe_log_dirs,
     describe_producers,
+    describe_quorum,
     describe_topic_partitions,
     describe_transactions,
     elect_leaders,
@@ -56,6 +57,7 @@ from levada.broker.handlers import (
     sync_group,
     txn_offset_commit,
     unregister_broker,
+    update_features,
     write_txn_markers,
 )
 
@@ -100,6 +102,8 @@ HANDLERS = (
     alter_partition_reassignments,
     list_partition_reassignments,
     offset_delete,
+    describe_quorum,
+    update_features,
     describe_cluster,
     describe_producers,
     unregister_broker,
