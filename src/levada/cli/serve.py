@@ -10,7 +10,6 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 from levada.cli.kit.files import read_properties
@@ -137,9 +136,7 @@ def settings_of(arguments: argparse.Namespace) -> NodeSettings:
         given["listeners"] = f"PLAINTEXT://{arguments.listen}"
     if arguments.node_id is not None:
         given["node.id"] = arguments.node_id
-    settings = node_settings(_with_defaults(given), allow_open_files())
-    if arguments.coordinator is not None:
-        settings = replace(settings, coordinator=arguments.coordinator)
+    settings = node_settings(_with_defaults(given), allow_open_files(), coordinator=arguments.coordinator)
     check_coordinator(settings)
     return settings
 

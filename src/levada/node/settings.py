@@ -37,8 +37,10 @@ class NodeSettings:
         return self.data_directories[0]
 
 
-def node_settings(given: Mapping[str, str], open_files_allowed: int = ENOUGH_OPEN_FILES) -> NodeSettings:
-    """Check every given key and work out where to listen and where to keep data."""
+def node_settings(
+    given: Mapping[str, str], open_files_allowed: int = ENOUGH_OPEN_FILES, *, coordinator: str | None = None
+) -> NodeSettings:
+    """Check every given key and work out where to listen and where to keep data; a coordinator wins over the keys'."""
     config = Config(NODE_KEYS, {key: as_kafka_writes(key, value) for key, value in given.items()})
     if tuple(config["process.roles"] or ()) == ("controller",):
         raise ConfigError(
@@ -52,7 +54,7 @@ def node_settings(given: Mapping[str, str], open_files_allowed: int = ENOUGH_OPE
     return NodeSettings(
         data_directories=_data_directories(config),
         node_id=_node_id(config),
-        coordinator=_coordinator(config),
+        coordinator=coordinator or _coordinator(config),
         listeners=listeners,
         inter_broker_listener=inter_broker_listener(config, listeners),
         config=config,
