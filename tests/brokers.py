@@ -100,6 +100,10 @@ class BrokerProcess:
         """End it as a crash would."""
         self._end(signal.SIGKILL)
 
+    def begin_to_stop(self) -> None:
+        """Tell it to end, and wait for nothing."""
+        os.kill(self.pid, signal.SIGTERM)
+
     def pause(self) -> None:
         """It stands still, with all its connections, until `resume`."""
         os.kill(self.pid, signal.SIGSTOP)
