@@ -53,6 +53,10 @@ class Controller(Protocol):
         """The reply, once the decision counts and this broker knows of it; ApiError if there is none."""
         ...
 
+    def knows_broker(self, client_id: str | None) -> bool:
+        """Whether a client is a broker that the controller in this process has registered; True if it is elsewhere."""
+        ...
+
     def decide(self, request: AnsweredBy[Reply], version: int) -> Awaitable[Reply]:
         """The reply, for another broker, of the controller in this process; NotController if it is elsewhere."""
         ...

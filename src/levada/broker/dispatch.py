@@ -87,8 +87,8 @@ class Dispatcher:
                 if route is None or header.api_version not in route.versions:
                     return _unsupported(header, route)
                 codec = self._open_codec(route, header.api_version)
-            if codec.is_of_brokers and not connection.serves_brokers:
-                raise CloseConnection(f"api key {header.api_key} is for brokers, on another listener")
+            if codec.is_of_brokers:
+                self._refuse_if_no_broker(header, connection)
             position = header.body
             if codec.has_tags:
                 position = position + 1 if frame[position] == 0 else skip_tags(frame, position)
@@ -126,6 +126,14 @@ class Dispatcher:
         kept = connection.keep(frame)
         answering = self._large.answer(route, header, request, kept, position, started_ns)
         return connection.hold_for(asyncio.ensure_future(answering))
+
+    def _refuse_if_no_broker(self, header: RequestHeader, connection: ServerConnection) -> None:
+        """What only brokers may ask: over their listener, and once they are known by their registration."""
+        if not connection.serves_brokers:
+            raise CloseConnection(f"api key {header.api_key} is for brokers, on another listener")
+        is_known = self._broker.controller.knows_broker(header.client_id)
+        if not is_known and header.api_key != ApiKey.BROKER_REGISTRATION:
+            raise CloseConnection(f"api key {header.api_key} is for brokers, and {header.client_id!r} is none")
 
     def _request(self, header: RequestHeader, connection: ServerConnection) -> Request:
         version, client_id = header.api_version, header.client_id

@@ -81,10 +81,13 @@ def register(
 def _registration_refusal(image: Image, request: BrokerRegistrationRequest, context: Context) -> ErrorCode | None:
     if context.defaults.cluster_id and request.cluster_id != context.defaults.cluster_id:
         return ErrorCode.INCONSISTENT_CLUSTER_ID
+    incarnation = uuid_to_text(request.incarnation_id)
+    if context.liveness.is_stranger(request.broker_id, incarnation):
+        return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     known = image.brokers.get(request.broker_id)
     if known is None or known.incarnation_id == request.incarnation_id:
         return None
-    is_successor = context.liveness.holds_id(request.broker_id, uuid_to_text(request.incarnation_id))
+    is_successor = context.liveness.holds_id(request.broker_id, incarnation)
     if context.liveness.is_live(request.broker_id) and not is_successor:
         return ErrorCode.DUPLICATE_BROKER_REGISTRATION
     return None

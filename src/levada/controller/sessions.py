@@ -1,7 +1,7 @@
 """Which brokers the active controller hears of, and how far each has read the metadata log: kept in memory alone."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from levada.metadata.image import Image
 
@@ -88,8 +88,8 @@ class Liveness:
 
     sessions: BrokerSessions
     now_ms: int
-    incarnations: Mapping[int, str] = field(default_factory=dict)
-    """The process that takes part under an id, as the coordinator has it."""
+    incarnations: Mapping[int, str] | None = None
+    """The process that takes part under each id, as the coordinator has it; None where it was not asked."""
 
     def is_live(self, broker_id: int) -> bool:
         return self.sessions.is_live(broker_id, self.now_ms)
@@ -99,7 +99,11 @@ class Liveness:
 
     def holds_id(self, broker_id: int, incarnation: str) -> bool:
         """Whether it is this process that takes part: only one can, so the one before it is dead."""
-        return self.incarnations.get(broker_id) == incarnation
+        return self.incarnations is not None and self.incarnations.get(broker_id) == incarnation
+
+    def is_stranger(self, broker_id: int, incarnation: str) -> bool:
+        """Whether it takes part in the cluster at all: a client that calls itself a broker does not."""
+        return self.incarnations is not None and self.incarnations.get(broker_id) != incarnation
 
 
 NOT_HEARD_OF = Liveness(BrokerSessions((), 0, 0), 0)

@@ -73,6 +73,7 @@ class LocalDoor:
         self._bytes_since_snapshot = 0
         self._files_since_snapshot = 0
         self._seen_epoch = -1
+        self._awaits_claimant = False
         self._own_log: File | None = None
         self._own_epoch = 0
         self._own_end = 0
@@ -154,7 +155,7 @@ class LocalDoor:
         if epoch <= 0:
             return True
         owner, incarnation = self._claimant(epoch)
-        return owner == self._node_id or not self._members.may_lead(owner, incarnation)
+        return owner == self._node_id or not self._members.may_lead(owner, incarnation, epoch)
 
     async def campaign(self) -> Token | None:
         newest = max(self._newest_epoch(), 0)
@@ -210,7 +211,7 @@ class LocalDoor:
 
     async def resign(self) -> None:
         self._let_go_of_log()
-        self._members.resign()
+        self._members.resign(self._own_epoch)
 
     # Writing
 
@@ -307,7 +308,8 @@ class LocalDoor:
                 batches.clear()
         if snapshot is not None and snapshot.offset <= after_offset:
             snapshot = None
-        return Changes(snapshot, [batch for batch in batches if batch.base_offset > after_offset])
+        new = [batch for batch in batches if batch.base_offset > after_offset]
+        return Changes(snapshot, new, is_whole=not self._awaits_claimant)
 
     async def wait(self, seconds: float) -> None:
         try:
@@ -335,6 +337,7 @@ class LocalDoor:
         place = self._place
         assert place is not None
         newest = self._newest_epoch()
+        self._awaits_claimant = False
         if newest <= place.epoch:
             data = await self._read_synced(place)
             if self._newest_epoch() > newest:
@@ -345,6 +348,7 @@ class LocalDoor:
         chain = self._logs.chain(newest)
         if not chain:
             # The node that claimed it has not said yet which of the older files count.
+            self._awaits_claimant = True
             return False
         if self._newest_epoch() > newest:
             # Only a file that was there before a newer epoch began is sure to be built upon by it.

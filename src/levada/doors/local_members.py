@@ -16,7 +16,8 @@ class _Heartbeat:
     member: Member
     boot_id: str
     awake_ms: int
-    has_resigned: bool
+    resigned_epoch: int
+    """Up to which it writes nothing any more."""
 
 
 class LocalMembers:
@@ -29,7 +30,7 @@ class LocalMembers:
         self._node_id, self._incarnation = own
         self._session_timeout_ms = session_timeout_ms
         self._host, self._port = "", 0
-        self._has_resigned = False
+        self._resigned_epoch = 0
         self._lock: DirectoryLock | None = None
 
     def register(self, where: str) -> None:
@@ -45,8 +46,8 @@ class LocalMembers:
         self._host, self._port = host, port
         self.beat()
 
-    def resign(self) -> None:
-        self._has_resigned = True
+    def resign(self, epoch: int) -> None:
+        self._resigned_epoch = epoch
         self.beat()
 
     def beat(self) -> None:
@@ -57,7 +58,7 @@ class LocalMembers:
             "awake_ms": self._clock.awake_ms(),
             "host": self._host,
             "port": self._port,
-            "has_resigned": self._has_resigned,
+            "resigned_epoch": self._resigned_epoch,
         }
         # Unsynced: who reads it lives on the same machine, and dies with it.
         self._files.write_whole(f"{MEMBER}{self._node_id}", json.dumps(heartbeat).encode(), durable=False)
@@ -73,12 +74,12 @@ class LocalMembers:
             return None
         return heartbeat.member
 
-    def may_lead(self, node_id: int, incarnation: str) -> bool:
-        """Whether this process lives and has not said that it writes nothing more."""
+    def may_lead(self, node_id: int, incarnation: str, epoch: int) -> bool:
+        """Whether this process lives and has not said that it writes nothing more in the epoch that it claimed."""
         if self.find(node_id, incarnation) is None:
             return False
         heartbeat = self._heartbeat(node_id)
-        return heartbeat is not None and not heartbeat.has_resigned
+        return heartbeat is not None and heartbeat.resigned_epoch < epoch
 
     def leave(self) -> None:
         if self._lock is None:
@@ -96,7 +97,7 @@ class LocalMembers:
         try:
             read = json.loads(self._files.read(f"{MEMBER}{node_id}"))
             member = Member(node_id, str(read["incarnation"]), str(read["host"]), int(read["port"]))
-            return _Heartbeat(member, str(read["boot_id"]), int(read["awake_ms"]), bool(read["has_resigned"]))
+            return _Heartbeat(member, str(read["boot_id"]), int(read["awake_ms"]), int(read["resigned_epoch"]))
         except (ValueError, KeyError, TypeError):
             # None has come, or a power cut took it.
             return None

@@ -58,6 +58,9 @@ class Changes:
     snapshot: Image | None = None
     """To begin from, where the log no longer has what came before."""
     batches: list[MetadataBatch] = field(default_factory=list)
+    is_whole: bool = True
+    """Whether this is all that counts. If not, a node has claimed the right to write and has not said where it goes on:
+    it will, or if it has died before that, the next campaign does."""
 
 
 class Door(Protocol):

@@ -1,11 +1,14 @@
 """The way to the active controller when it is another broker."""
 
 import asyncio
+from hmac import compare_digest
 from typing import TypeVar, cast
 
 from levada.metadata.door import Door, Member
+from levada.metadata.image import Image
 from levada.model.error_codes import ErrorCode
 from levada.model.errors import ApiError, ControllerLost, NotController
+from levada.model.hashes import uuid_to_text
 from levada.net.channel import Channel, ChannelClosed
 from levada.protocol.api import response_class
 from levada.protocol.codec import decode_prefix, encode_bytes
@@ -18,8 +21,23 @@ from levada.world.net import Net
 Reply = TypeVar("Reply")
 
 CONNECT_SECONDS = 3.0
+BROKER_CLIENT = "levada-broker"
 LOOK_SECONDS = 1.0
 """While an answer is waited for, whether the controller is still the one that was asked."""
+
+
+def broker_client_id(node_id: int, incarnation: str) -> str:
+    """By what a controller knows a broker: no client is told of the incarnation."""
+    return f"{BROKER_CLIENT} {node_id} {incarnation}"
+
+
+def names_broker(client_id: str | None, image: Image) -> bool:
+    """Whether it is that of a registered broker."""
+    words = (client_id or "").split(" ")
+    if len(words) != 3 or words[0] != BROKER_CLIENT or not words[1].isdecimal():
+        return False
+    broker = image.brokers.get(int(words[1]))
+    return broker is not None and compare_digest(uuid_to_text(broker.incarnation_id), words[2])
 
 
 class ControllerChannel:

@@ -64,7 +64,7 @@ class ControllerLoop:
         self._entropy = entropy
         self._defaults = defaults
         self.sessions = BrokerSessions(image.brokers, session_timeout_ms, clock.monotonic_ms())
-        self._incarnations: Mapping[int, str] = {}
+        self._incarnations: Mapping[int, str] | None = None
         self._asked: list[_Asked] = []
         self._waiting_for_change: dict[asyncio.Future[None], None] = {}
         self._is_asked = asyncio.Event()

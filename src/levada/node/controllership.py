@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 
 from levada.controller.decision import Defaults
 from levada.metadata.door import Door, Token
@@ -37,11 +38,24 @@ class Controllership:
         """While this node decides."""
 
     async def begin(self) -> None:
-        """Campaign now, and from now on whenever there is no controller."""
-        token = await self._campaign()
+        """Campaign now, and from now on whenever there is no controller; OSError if the first time fails."""
+        token = await self._claim()
+        # What the last epoch wrote counts now or never will.
+        await self._tail.catch_up()
         if token is not None:
             self._activate(token)
         self._running = start("controller", self._run(), self._on_fatal)
+
+    async def succeed_once(self) -> None:
+        """Finish what a node may have left that died while it was elected, and decide nothing."""
+        try:
+            async with asyncio.timeout(RETRY_SECONDS):
+                await self._until_vacant()
+        except TimeoutError:
+            # It lives, and is on its way.
+            return
+        if await self._claim() is not None:
+            await self._door.resign()
 
     async def end(self) -> None:
         """Decide nothing any more, and let another controller begin at once."""
@@ -74,13 +88,24 @@ class Controllership:
 
     async def _campaign(self) -> Token | None:
         try:
-            token = await self._door.campaign()
+            token = await self._claim()
             # What the last epoch wrote counts now or never will.
             await self._tail.catch_up()
             return token
         except OSError as error:
             logger.error("cannot campaign, trying again reason=%r", str(error))
             return None
+
+    async def _claim(self) -> Token | None:
+        """A claim that is half made keeps all from reading until the next one: it is finished even if cancelled."""
+        claiming = asyncio.ensure_future(self._door.campaign())
+        try:
+            return await asyncio.shield(claiming)
+        except asyncio.CancelledError:
+            with suppress(Exception):
+                if await claiming is not None:
+                    await self._door.resign()
+            raise
 
     def _activate(self, token: Token) -> None:
         image, world = self._tail.image, self._world

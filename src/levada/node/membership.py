@@ -14,7 +14,7 @@ from levada.metadata.image import Image
 from levada.model.error_codes import ErrorCode
 from levada.model.errors import ApiError, ControllerLost, NotController
 from levada.model.hashes import uuid_to_text
-from levada.node.controller_channel import ControllerChannel
+from levada.node.controller_channel import ControllerChannel, broker_client_id, names_broker
 from levada.node.controllership import Controllership
 from levada.node.metadata_tail import MetadataTail
 from levada.protocol.declare import AnsweredBy, Request
@@ -67,6 +67,7 @@ class ClusterMembership:
         door: Door,
         tail: MetadataTail,
         node_id: int,
+        incarnation: bytes,
         defaults: Defaults,
         times: Times,
         snapshot_bytes: int,
@@ -76,6 +77,8 @@ class ClusterMembership:
         self._door = door
         self._tail = tail
         self._node_id = node_id
+        self._incarnation = incarnation
+        self._registration: BrokerRegistrationRequest | None = None
         self._times = times
         self._snapshot_bytes = snapshot_bytes
         self._on_fatal = on_fatal
@@ -84,9 +87,9 @@ class ClusterMembership:
             world, door, tail, lambda: self.defaults, times.session_timeout_ms, on_fatal
         )
         # What waits long must not stand before what is urgent.
+        client_id = broker_client_id(node_id, uuid_to_text(incarnation))
         self._requests, self._heartbeats, self._notices = (
-            ControllerChannel(world.net, door, f"broker-{node_id}-{purpose}")
-            for purpose in ("requests", "heartbeats", "notices")
+            ControllerChannel(world.net, door, client_id) for _ in range(3)
         )
         self._lease_ends_ms = 0
         self._tasks: list[asyncio.Task[None]] = []
@@ -113,14 +116,15 @@ class ClusterMembership:
         """Take part and read what there is; DoorError or OSError when that cannot be."""
         self.defaults = replace(self.defaults, cluster_id=cluster_id)
         await self._door.register()
-        await self._tail.catch_up()
+        while not await self._tail.catch_up():
+            # A controller that died while it was elected can only be succeeded; this node does not answer others yet.
+            await self._controllership.succeed_once()
 
     async def begin_campaigning(self) -> None:
         """Be the controller while there is no other, and follow what is decided."""
         self._tasks.append(start("heartbeat of the coordinator", self._beat_at_door(), self._on_fatal))
         await self._controllership.begin()
         self._tasks.append(start("reading of the metadata log", self._tail.run(self._maybe_snapshot), self._on_fatal))
-        self._tasks.append(start("notices of changes", self._hear_of_changes(), self._on_fatal))
 
     async def announce(self, endpoint: Endpoint) -> None:
         """Tell the other brokers where this one answers them."""
@@ -175,13 +179,18 @@ class ClusterMembership:
         except OSError as error:
             logger.error("cannot read the metadata log, trying again reason=%r", str(error))
 
-    async def register(self, broker: Broker, incarnation: bytes, rack: str | None) -> None:
+    def knows_broker(self, client_id: str | None) -> bool:
+        """Whether it names a broker of the cluster, as far as this node has to say."""
+        active = self._controllership.active
+        return active is None or names_broker(client_id, active.image)
+
+    async def register(self, broker: Broker, rack: str | None) -> None:
         """Enter the cluster with an epoch of its own, and be given work; DoorError if that cannot be."""
         identity = broker.identity
-        request = BrokerRegistrationRequest(
+        self._registration = request = BrokerRegistrationRequest(
             broker_id=identity.node_id,
             cluster_id=identity.cluster_id,
-            incarnation_id=incarnation,
+            incarnation_id=self._incarnation,
             listeners=[_listener(endpoint) for endpoint in identity.endpoints],
             features=[
                 Feature(
@@ -211,17 +220,20 @@ class ClusterMembership:
         if code == ErrorCode.NONE:
             broker.epoch = reply.broker_epoch
             return not (await self.beat(broker)).is_fenced
-        if code != ErrorCode.DUPLICATE_BROKER_REGISTRATION:
+        if code not in (ErrorCode.DUPLICATE_BROKER_REGISTRATION, ErrorCode.CLUSTER_AUTHORIZATION_FAILED):
             raise DoorError(f"the controller, broker {self.controller_id}, refuses this broker: {code.name}")
-        if self._world.clock.monotonic_ms() >= ends_ms:
-            raise DoorError(
-                f"another broker with id {request.broker_id} is alive in this cluster; stop it or choose another "
-                "--node-id"
-            )
-        return False
+        if self._world.clock.monotonic_ms() < ends_ms:
+            return False
+        if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            raise DoorError(f"the controller, broker {self.controller_id}, does not see this broker take part")
+        raise DoorError(
+            f"another broker with id {request.broker_id} is alive in this cluster; stop it or choose another --node-id"
+        )
 
     def keep_beating(self, broker: Broker) -> None:
+        """And hear of changes: a controller tells registered brokers alone."""
         self._tasks.append(start("heartbeat", self._beat_on(broker), self._on_fatal))
+        self._tasks.append(start("notices of changes", self._hear_of_changes(), self._on_fatal))
 
     async def beat(self, broker: Broker, *, wants_to_stop: bool = False) -> BrokerHeartbeatResponse:
         """Say that this broker lives and how far it has read; ApiError if no controller hears it."""
@@ -313,11 +325,15 @@ class ClusterMembership:
             return
         await self._catch_up()
         known = self._tail.image.brokers.get(self._node_id)
-        if known is not None and known.epoch > broker.epoch:
-            self._on_fatal(
-                f"another process has registered as broker {self._node_id}, incarnation "
-                f"{uuid_to_text(known.incarnation_id)}"
-            )
+        if known is None and self._registration is not None:
+            # It was fenced, and an operator has forgotten it since.
+            logger.warning("registering again, for this broker was unregistered")
+            await self._try_to_register(broker, self._registration, self._world.clock.monotonic_ms() + PATIENCE_MS)
+        elif known is not None and known.incarnation_id == self._incarnation:
+            # The answer to a registration of ours was lost.
+            broker.epoch = known.epoch
+        elif known is not None:
+            self._on_fatal(f"another process has registered as broker {self._node_id}")
 
 
 def _listener(endpoint: Endpoint) -> Listener:

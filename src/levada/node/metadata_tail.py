@@ -35,8 +35,8 @@ class MetadataTail:
                 await follower(Delta.between(since, self.image), self.image)
             self._follower = follower
 
-    async def catch_up(self) -> None:
-        """Read all there is."""
+    async def catch_up(self) -> bool:
+        """Read all there is; whether that is all that counts."""
         async with self._reading:
             changes = await self._door.read(self.image.offset)
             if changes.snapshot is not None:
@@ -44,12 +44,13 @@ class MetadataTail:
                 await self._go_on_with(Delta.between(self.image, changes.snapshot), changes.snapshot)
             if self._follower is None:
                 self._load(changes.batches)
-                return
+                return changes.is_whole
             for batch in changes.batches:
                 delta = Delta(self.image).replay(batch.records)
                 await self._go_on_with(delta, delta.image(batch.last_offset))
                 if self._copy is not None:
                     self._copy.append(batch)
+            return changes.is_whole
 
     def _load(self, batches: Sequence[MetadataBatch]) -> None:
         """With no follower to tell of each batch, many of them make one image."""

@@ -128,7 +128,7 @@ class Node:
             cluster_id = await self._cluster_id(door)
             self._directories.identify(cluster_id)
             tail = MetadataTail(door, self._copy)
-            membership = self._membership(door, tail)
+            membership = self._membership(door, tail, incarnation)
             await membership.join(cluster_id)
             self._refuse_forgetful(tail.image)
             broker = self._make_broker(BrokerIdentity(self._settings.node_id, cluster_id), membership)
@@ -148,7 +148,7 @@ class Node:
                 await self._open_ports(listeners)
                 await membership.announce(self._inter_broker_endpoint(broker))
                 await membership.begin_campaigning()
-            await membership.register(broker, incarnation, self._config["broker.rack"])
+            await membership.register(broker, self._config["broker.rack"])
         except DoorError as error:
             raise ConfigError(str(error)) from error
         except KafkaStorageError as error:
@@ -224,7 +224,7 @@ class Node:
                 " one brings the newer state back"
             )
 
-    def _membership(self, door: Door, tail: MetadataTail) -> ClusterMembership:
+    def _membership(self, door: Door, tail: MetadataTail, incarnation: bytes) -> ClusterMembership:
         config, node_id = self._config, self._settings.node_id
         defaults = Defaults(
             partitions=config["num.partitions"],
@@ -240,7 +240,9 @@ class Node:
             registration_timeout_ms=config["initial.broker.registration.timeout.ms"],
         )
         snapshot_bytes = config["metadata.log.max.record.bytes.between.snapshots"]
-        return ClusterMembership(self._world, door, tail, node_id, defaults, times, snapshot_bytes, self._fail)
+        return ClusterMembership(
+            self._world, door, tail, node_id, incarnation, defaults, times, snapshot_bytes, self._fail
+        )
 
     def _make_broker(self, identity: BrokerIdentity, membership: ClusterMembership) -> Broker:
         world = self._world

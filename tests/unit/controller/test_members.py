@@ -87,7 +87,7 @@ class TestRegistration:
         cluster = Cluster()
         cluster.do(registration(1, OLD))
         sessions = BrokerSessions([1], SESSION_MS, 0)
-        cluster.liveness = Liveness(sessions, now_ms, incarnations or {})
+        cluster.liveness = Liveness(sessions, now_ms, incarnations)
         return cluster
 
     def test_an_id_whose_broker_lives_is_not_given_again(self) -> None:
@@ -101,6 +101,11 @@ class TestRegistration:
         """Only one process can have it there, so the other one is dead, however short ago it was heard."""
         cluster = self.cluster(incarnations={1: uuid_to_text(NEW)})
         assert cluster.do(registration(1, NEW)).error_code == ErrorCode.NONE
+
+    def test_a_client_that_calls_itself_a_broker_is_refused(self) -> None:
+        """The coordinator has no such process."""
+        reply = self.cluster(SESSION_MS, incarnations={2: uuid_to_text(NEW)}).do(registration(1, NEW))
+        assert reply.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
     def test_a_broker_of_another_cluster_is_refused(self) -> None:
         cluster = Cluster()

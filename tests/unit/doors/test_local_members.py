@@ -87,6 +87,25 @@ def test_a_controller_that_resigns_or_leaves_is_succeeded_at_once(machine: Machi
     assert machine.reader() == ["a", "c"]
 
 
+def test_a_node_that_has_resigned_may_be_elected_again(machine: Machine) -> None:
+    first, second = machine.node(1).lead(), machine.node(2)
+    finish(first.door.resign())
+    first.lead().write("a")
+    assert finish(second.door.campaign()) is None
+    assert machine.reader() == ["a"]
+
+
+def test_a_claim_that_is_not_finished_is_told_to_readers(machine: Machine) -> None:
+    machine.node(1).lead().write("a")
+    machine.file("epoch-0000000002").write_bytes(b'{"node_id": 9, "incarnation": "dead"}')
+    reader = Node(machine.directory, 99, machine.clock)
+    changes = finish(reader.door.read(-1))
+    assert (changes.batches, changes.is_whole) == ([], False)
+    machine.node(2).lead()
+    changes = finish(reader.door.read(-1))
+    assert (len(changes.batches), changes.is_whole) == (1, True)
+
+
 def test_a_deposed_controller_is_told_so_when_it_asks(machine: Machine) -> None:
     first = machine.node(1).lead()
     assert first.token is not None
