@@ -47,7 +47,8 @@ def update(
         made = [] if request.validate_only else records
         return ControllerDecision(UpdateFeaturesResponse(error_message=None, results=results), made)
     if context.version >= FAILS_AS_A_WHOLE_SINCE:
-        return ControllerDecision(UpdateFeaturesResponse(error_code=refusal.code, error_message=str(refusal)))
+        text = f"The update failed for all features since the following feature had an error: {refusal}"
+        return ControllerDecision(UpdateFeaturesResponse(error_code=refusal.code, error_message=text))
     return ControllerDecision(UpdateFeaturesResponse(error_message=None, results=results))
 
 
