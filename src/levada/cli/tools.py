@@ -7,6 +7,7 @@ SECTIONS: Final = {
         "serve": "start one broker",
         "ps": "list the brokers that run on this machine",
         "stop": "stop the brokers of this machine",
+        "zookeeper": "start one server of Apache ZooKeeper",
         "doctor": "name what is risky in a machine, a cluster, its topics and a client's settings",
         "metrics": "print a broker's metrics at an interval",
         "dump-log": "print the files of a log directory",
@@ -54,7 +55,18 @@ OTHER_NAMES: Final = {"server-start": "serve", "server-stop": "stop", "e2e-laten
 """Scripts of Kafka's whose names say something else than the tool's."""
 
 OURS: Final = frozenset(
-    {"serve", "ps", "stop", "doctor", "metrics", "end-to-end-latency", "pipeline", "aliases", "completion"}
+    {
+        "serve",
+        "ps",
+        "stop",
+        "zookeeper",
+        "doctor",
+        "metrics",
+        "end-to-end-latency",
+        "pipeline",
+        "aliases",
+        "completion",
+    }
 )
 """Tools that no script of Kafka's is named after."""
 

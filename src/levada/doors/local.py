@@ -19,17 +19,13 @@ from dataclasses import dataclass
 from levada.doors.files import CoordinatorFiles
 from levada.doors.frames import (
     FRAME_HEAD_SIZE,
-    Start,
     decode_batch,
     decode_snapshot,
-    decode_start,
     encode_batch,
     encode_snapshot,
-    encode_start,
-    frame_size,
     frames,
-    has_batch_behind,
 )
+from levada.doors.local_frames import Start, decode_start, encode_start, frame_size, has_batch_behind
 from levada.doors.local_members import LocalMembers
 from levada.metadata.door import Changes, Deposed, DoorError, Member, MetadataBatch, Token
 from levada.metadata.image import Image
