@@ -26,7 +26,17 @@ from levada.doors.zookeeper_layout import (
 )
 from levada.doors.zookeeper_log import ZooKeeperLog
 from levada.doors.zookeeper_members import ZooKeeperMembers
-from levada.doors.zookeeper_session import Create, Delete, Hint, LostReply, Node, Operation, Set, ZooKeeperSession
+from levada.doors.zookeeper_session import (
+    RETRY_SECONDS,
+    Create,
+    Delete,
+    Hint,
+    LostReply,
+    Node,
+    Operation,
+    Set,
+    ZooKeeperSession,
+)
 from levada.doors.zookeeper_snapshots import ZooKeeperSnapshots
 from levada.metadata.door import Changes, Deposed, DoorError, Member, Token
 from levada.metadata.image import Image
@@ -164,6 +174,7 @@ class ZooKeeperDoor:
                     with suppress(LostReply):
                         await self.session.transact(claim.check, Delete(CONTROLLER))
                         return
+                    await asyncio.sleep(RETRY_SECONDS)
         except OSError as error:
             # It goes with the session.
             logger.warning("resigned without ZooKeeper epoch=%d reason=%r", claim.epoch, str(error))

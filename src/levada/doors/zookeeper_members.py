@@ -38,7 +38,6 @@ class ZooKeeperMembers:
         self._controller_changed = Hint()
         self._controller: Member | None = None
         self._fresh_until = 0.0
-        self._looking = asyncio.Lock()
 
     async def register(self) -> None:
         """Wait for the node of a predecessor that died a moment ago."""
@@ -91,13 +90,12 @@ class ZooKeeperMembers:
 
     async def controller(self) -> Member | None:
         """The broker that holds `/controller`, if it takes part."""
-        async with self._looking:
-            loop = asyncio.get_running_loop()
-            if self._controller_changed.is_given or loop.time() >= self._fresh_until:
-                self._controller_changed.take()
-                self._controller = await self._look_for_controller()
-                self._fresh_until = loop.time() + FRESH_SECONDS
-            return self._controller
+        loop = asyncio.get_running_loop()
+        if self._controller_changed.is_given or loop.time() >= self._fresh_until:
+            self._controller_changed.take()
+            self._controller = await self._look_for_controller()
+            self._fresh_until = loop.time() + FRESH_SECONDS
+        return self._controller
 
     async def _look_for_controller(self) -> Member | None:
         claim = await self._session.get(CONTROLLER, self._controller_changed)

@@ -156,7 +156,7 @@ class ZooKeeperSession:
             logger=kazoo_logger,
         )
         self._kazoo.add_listener(self._state_changed)
-        self._watchdog = LoopWatchdog(timeout_ms, self._close_for_hung_loop, self._reopen)
+        self._watchdog = LoopWatchdog(timeout_ms, self._close_for_hung_loop, self._has_ended, self._reopen)
         self._closing = threading.Lock()
         self._is_started = self._is_closed = False
 
@@ -185,8 +185,10 @@ class ZooKeeperSession:
 
     async def close(self) -> None:
         """End the session, so that what goes with it is gone at once."""
-        self._watchdog.stop()
+        if self._is_closed:
+            return
         self._is_closed = True
+        self._watchdog.stop()
         ended = asyncio.Event()
         # It waits for threads, and for a server that may not be there.
         threading.Thread(target=self._end, args=(ended,), name="levada-zookeeper-close", daemon=True).start()
@@ -340,8 +342,13 @@ class ZooKeeperSession:
         with self._closing, suppress(Exception):
             self._kazoo.stop()
 
+    def _has_ended(self) -> bool:
+        """Whether kazoo's thread has died of an error; none is there after `stop`."""
+        thread = self._kazoo._connection._connection_routine
+        return thread is not None and not thread.is_alive()
+
     def _reopen(self) -> None:
-        with self._closing:
+        with self._closing, suppress(Exception):
             if not self._is_closed:
                 self._kazoo.start_async()
 

@@ -12,12 +12,16 @@ LOOKS_PER_TIMEOUT: Final = 10
 class LoopWatchdog:
     """A thread that counts how long the loop has not turned, as far as it was there itself to see it."""
 
-    def __init__(self, timeout_ms: int, close: Callable[[], None], reopen: Callable[[], None]) -> None:
+    def __init__(
+        self, timeout_ms: int, close: Callable[[], None], has_ended: Callable[[], bool], reopen: Callable[[], None]
+    ) -> None:
         self._timeout_s = timeout_ms / 1000
         self._interval_s = self._timeout_s / LOOKS_PER_TIMEOUT
         self._close = close
+        self._has_ended = has_ended
+        """Whether kazoo has given up by itself, over an error of its own."""
         self._reopen = reopen
-        """Both may block, and are called from the thread."""
+        """Like the others it may block, and is called from the thread."""
         self._turns = 0
         self._timer: asyncio.TimerHandle | None = None
         self._is_over = threading.Event()
@@ -46,7 +50,7 @@ class LoopWatchdog:
             looked = now
             if self._turns != seen:
                 seen, still_s = self._turns, 0.0
-                if is_closed:
+                if is_closed or self._has_ended():
                     self._reopen()
                     is_closed = False
             elif still_s >= self._timeout_s and not is_closed:
