@@ -237,12 +237,15 @@ def _end_with_parent() -> None:
 
 
 def answers(server: Server) -> bool:
+    """Whether it serves; one of an ensemble does when enough of the others are there, which are not waited for."""
     try:
         with socket.create_connection((server.host or "localhost", server.port), timeout=1) as connection:
-            connection.sendall(b"ruok")
-            return connection.recv(4) == b"imok"
+            connection.settimeout(1)
+            connection.sendall(b"ruok" if server.ensemble else b"srvr")
+            said = b"".join(iter(lambda: connection.recv(4096), b""))
     except OSError:
         return False
+    return said == b"imok" or b"Mode: " in said
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:

@@ -45,7 +45,7 @@ def _server(server: str, text: str) -> str:
         is_named = bool(colon)
     if not host:
         raise _refusal(text, "a host is missing")
-    if any(letter.isspace() or letter in "@?#[" for letter in host):
+    if not bracket and any(letter.isspace() or letter in "@?#[" for letter in host):
         raise _refusal(text, f"{host!r} is no host")
     if ":" in port and not bracket:
         raise _refusal(text, f"{server!r}: an IPv6 address stands in brackets")
