@@ -9,7 +9,7 @@ from levada.metadata.door import Deposed
 
 @dataclass(slots=True)
 class Claim:
-    """Whoever claims next changes the version of `/controller_epoch`, and every write of this one asks for it."""
+    """The next controller changes the version of `/controller_epoch`, and every write of this one asks for it."""
 
     epoch: int
     epoch_version: int
