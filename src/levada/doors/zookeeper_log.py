@@ -106,7 +106,8 @@ class ZooKeeperLog:
                 if not is_in_doubt:
                     raise
             except LostReply as error:
-                logger.warning("append in doubt epoch=%d entry=%d reason=%r", claim.epoch, number, str(error))
+                if not is_in_doubt:
+                    logger.warning("append in doubt epoch=%d entry=%d reason=%r", claim.epoch, number, str(error))
                 is_in_doubt = True
                 await asyncio.sleep(RETRY_SECONDS)
             if self._session.session_id != claim.session_id:

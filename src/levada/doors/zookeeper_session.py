@@ -42,6 +42,9 @@ _NO_ANSWER: Final = (
     exceptions.RequestTimeoutError,
     exceptions.ThrottledOpError,
     exceptions.NotReadOnlyCallError,
+    # What a server says to a transaction of a session that has just expired or moved, after an error of its own.
+    exceptions.MarshallingError,
+    exceptions.SystemZookeeperError,
 )
 _REFUSALS: Final = (
     exceptions.BadVersionError,
