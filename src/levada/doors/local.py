@@ -22,9 +22,9 @@ from levada.doors.frames import (
     decode_snapshot,
     encode_batch,
     encode_snapshot,
-    encode_start,
     frames,
 )
+from levada.doors.local_frames import encode_start
 from levada.doors.local_logs import LOG, LocalLogs, LogFile, log_name
 from levada.doors.local_members import LocalMembers
 from levada.metadata.door import Changes, Deposed, DoorError, Member, MetadataBatch, Token

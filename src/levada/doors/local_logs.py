@@ -3,15 +3,8 @@
 from dataclasses import dataclass
 
 from levada.doors.files import CoordinatorFiles
-from levada.doors.frames import (
-    FRAME_HEAD_SIZE,
-    Start,
-    decode_batch,
-    decode_start,
-    frame_size,
-    frames,
-    has_batch_behind,
-)
+from levada.doors.frames import FRAME_HEAD_SIZE, decode_batch, frames
+from levada.doors.local_frames import Start, decode_start, frame_size, has_batch_behind
 from levada.metadata.door import DoorError
 
 LOG = "log-"

@@ -3,8 +3,9 @@
 import json
 
 from levada.doors.files import CoordinatorFiles
-from levada.doors.frames import Start, encode_snapshot, encode_start
+from levada.doors.frames import encode_snapshot
 from levada.doors.local import CLUSTER_ID, EPOCH, SNAPSHOT
+from levada.doors.local_frames import Start, encode_start
 from levada.doors.local_logs import LOG
 from levada.metadata.door import DoorError
 from levada.metadata.image import Image

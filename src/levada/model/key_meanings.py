@@ -188,7 +188,10 @@ BROKER_MEANINGS: dict[str, str] = {
     ),
     "transaction.state.log.segment.bytes": "The segment size of `__transaction_state` when it is made.",
     "transactional.id.expiration.ms": "How long a transactional id that is not used is remembered.",
-    "zookeeper.connect": "Not served yet: a broker that is given one does not start; the coordinator is local.",
+    "zookeeper.connect": (
+        "The ZooKeeper ensemble that keeps the cluster's metadata (`pip install 'levada[zookeeper]'`), with a path of "
+        "its own behind it; `--coordinator` wins."
+    ),
 }
 
 TOPIC_MEANINGS: dict[str, str] = {

@@ -19,6 +19,7 @@ from levada.broker.route import routes_of
 from levada.broker.settings import BrokerIdentity, Endpoint
 from levada.controller.adoption import AdoptRequest, SkipProducerIdsRequest
 from levada.controller.decision import Defaults
+from levada.metadata.delta import Delta
 from levada.metadata.door import Door, DoorError
 from levada.metadata.image import Image
 from levada.model.config import ConfigError
@@ -32,7 +33,7 @@ from levada.net.open_connections import OpenConnections
 from levada.net.request_memory import RequestMemory
 from levada.node.broker_view import NodeView
 from levada.node.cleaning import LogCleaning
-from levada.node.coordinator import is_private, open_door
+from levada.node.coordinator import Coordinator, is_private, open_coordinator
 from levada.node.data_directories import DataDirectories
 from levada.node.directories import Found, Unfinished, topics_to_adopt
 from levada.node.directory_watch import DirectoryWatch
@@ -124,7 +125,8 @@ class Node:
         await self._open_endpoint()
         incarnation = new_uuid(self._world.entropy)
         try:
-            door = self._open_door(incarnation)
+            coordinator = self._open_coordinator(incarnation)
+            door = coordinator.door
             cluster_id = await self._cluster_id(door)
             self._directories.identify(cluster_id)
             tail = MetadataTail(door, self._copy)
@@ -141,7 +143,7 @@ class Node:
             if is_private(self._settings):
                 # What lies in the directories may have to be taken over before it can be opened.
                 await membership.begin_campaigning()
-            unfinished = await self._recover(broker, membership, tail)
+            unfinished = await self._recover(broker, membership, tail, coordinator.show)
             listeners = await self._bind(broker)
             if not is_private(self._settings):
                 # A controller must answer the other brokers before it can be one.
@@ -193,10 +195,10 @@ class Node:
             for directory in broker.logs:
                 directory.close(broker.epoch)
 
-    def _open_door(self, incarnation: bytes) -> Door:
-        door = open_door(self._world, self._settings, uuid_to_text(incarnation))
-        self._endings.push_async_callback(door.close)
-        return door
+    def _open_coordinator(self, incarnation: bytes) -> Coordinator:
+        coordinator = open_coordinator(self._world, self._settings, uuid_to_text(incarnation))
+        self._endings.push_async_callback(coordinator.close)
+        return coordinator
 
     async def _cluster_id(self, door: Door) -> str:
         """Only a cluster that begins is given an id: by a broker that is new, or that has it to itself."""
@@ -255,7 +257,13 @@ class Node:
         register_broker_gauges(self.metrics, view)
         return broker
 
-    async def _recover(self, broker: Broker, membership: ClusterMembership, tail: MetadataTail) -> list[Unfinished]:
+    async def _recover(
+        self,
+        broker: Broker,
+        membership: ClusterMembership,
+        tail: MetadataTail,
+        show: Callable[[Delta, Image], None],
+    ) -> list[Unfinished]:
         """Open the logs that the metadata gives this node, and follow what it gives later; the moves to resume."""
         self._state = RECOVERY
         found = find_logs(self._world.disk, broker)
@@ -271,7 +279,12 @@ class Node:
         warning = open_files_warning(self._settings.open_files_allowed, sum(len(log.segments) for log in logs))
         if warning is not None:
             logger.warning("%s", warning)
-        await tail.follow(broker.follow, since=image)
+
+        async def follow(delta: Delta, image: Image) -> None:
+            await broker.follow(delta, image)
+            show(delta, image)
+
+        await tail.follow(follow, since=image)
         return found.unfinished
 
     def _limit_connections(self, config: BrokerConfig) -> None:
