@@ -36,13 +36,20 @@ class ClusterProcesses:
             for node_id in range(1, count + 1)
         }
 
+    @classmethod
+    def of(cls, directory: Path, *brokers: BrokerProcess) -> "ClusterProcesses":
+        """Brokers that were made one by one."""
+        made = cls(directory, 0)
+        made.brokers = dict(enumerate(brokers))
+        return made
+
     @property
     def bootstrap(self) -> str:
         return ",".join(broker.bootstrap for broker in self.brokers.values())
 
     def start(self) -> "ClusterProcesses":
         self.directory.mkdir(parents=True, exist_ok=True)
-        with ThreadPoolExecutor(len(self.brokers)) as pool:
+        with ThreadPoolExecutor(max(len(self.brokers), 1)) as pool:
             list(pool.map(BrokerProcess.start, self.brokers.values()))
         return self
 

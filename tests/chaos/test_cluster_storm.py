@@ -3,6 +3,7 @@
 import asyncio
 import os
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,6 +15,7 @@ from levada.sim.checkers.topic_history import ServedTopic, TopicHistory
 from levada.sim.requests.connections import Caller, Connector
 from levada.world.real import real_world
 from tests.clusters import SESSION_MS, ClusterProcesses, sound_cluster
+from tests.zookeepers import ZooKeeperEnsemble, ZooKeeperServer
 
 T = TypeVar("T")
 
@@ -65,8 +67,10 @@ class ClusterAdmin(TopicAdmin):
 
 
 class Storm:
-    def __init__(self, cluster: ClusterProcesses, seed: int) -> None:
+    def __init__(self, cluster: ClusterProcesses, seed: int, servers: Sequence[ZooKeeperServer] = ()) -> None:
+        """Servers of ZooKeeper fail as brokers do, one at a time."""
         self._cluster = cluster
+        self._servers = servers
         self._chance = random.Random(seed)
         self._callers = [AnyBroker(cluster, random.Random(f"{seed} {number}")) for number in range(ADMINS)]
         self.admins = [
@@ -102,6 +106,9 @@ class Storm:
             await admin.act()
 
     async def _fault(self) -> None:
+        if self._servers and self._chance.random() < 0.4:
+            await self._fault_of_coordinator(self._chance.choice(self._servers))
+            return
         broker = self._chance.choice(list(self._cluster.brokers.values()))
         loop = asyncio.get_running_loop()
         if self._chance.random() < 0.5:
@@ -112,6 +119,18 @@ class Storm:
             broker.pause()
             await asyncio.sleep(self._chance.choice((0.5, SESSION_MS / 1000 + 1, SESSION_MS / 1000 + 2)))
             broker.resume()
+
+    async def _fault_of_coordinator(self, server: ZooKeeperServer) -> None:
+        loop = asyncio.get_running_loop()
+        if self._chance.random() < 0.5:
+            server.kill()
+            await asyncio.sleep(self._chance.choice((0.0, SESSION_MS / 1000 + 1)))
+            server.start()
+            await loop.run_in_executor(None, server.wait_until_serving)
+        else:
+            server.pause()
+            await asyncio.sleep(self._chance.choice((0.5, SESSION_MS / 1000 + 1)))
+            server.go_on()
 
     def _acknowledged(self) -> int:
         return sum(admin.acknowledged for admin in self.admins)
@@ -153,14 +172,23 @@ class Storm:
         return [broker.port for broker in self._cluster.brokers.values()]
 
 
+def weather(storm: Storm) -> None:
+    async def main() -> None:
+        for _ in range(FAULTS):
+            await storm.round()
+            await storm.check()
+
+    asyncio.run(main())
+    assert sum(admin.acknowledged for admin in storm.admins) > FAULTS * CHANGES_IN_A_ROUND // 2
+
+
 def test_what_was_acknowledged_is_at_every_broker_after_every_fault(tmp_path: Path) -> None:
     with sound_cluster(ClusterProcesses(tmp_path / "cluster", 3, *SETTINGS)) as cluster:
+        weather(Storm(cluster, seed=23))
 
-        async def main() -> int:
-            storm = Storm(cluster, seed=23)
-            for _ in range(FAULTS):
-                await storm.round()
-                await storm.check()
-            return storm._acknowledged()
 
-        assert asyncio.run(main()) > FAULTS * CHANGES_IN_A_ROUND // 2
+def test_the_same_with_a_coordinator_of_several_servers_that_fail_too(tmp_path: Path) -> None:
+    with ZooKeeperEnsemble(tmp_path / "zookeeper") as ensemble:
+        coordinator = f"zookeeper://{ensemble.hosts}/storm"
+        with sound_cluster(ClusterProcesses(tmp_path / "cluster", 3, *SETTINGS, coordinator=coordinator)) as cluster:
+            weather(Storm(cluster, seed=7, servers=ensemble.servers))

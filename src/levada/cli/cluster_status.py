@@ -95,11 +95,9 @@ def lines(status: Status) -> list[str]:
     )
     found = [paint(heading, "bold")]
     for broker in status.brokers:
-        behind = status.end_offset - status.offsets.get(broker.broker_id, 0)
         state = "fenced" if broker.is_fenced else "alive"
         rack = "" if broker.rack is None else f" rack {broker.rack}"
-        read = "" if behind <= 0 or broker.is_fenced else f", {behind} records behind"
-        line = f"  broker {broker.broker_id} {broker.host}:{broker.port}{rack}: {state}{read}"
+        line = f"  broker {broker.broker_id} {broker.host}:{broker.port}{rack}: {state}"
         found.append(paint(line, "red") if broker.is_fenced else line)
     for what, partitions in (("no leader", status.leaderless), ("under-replicated", status.under_replicated)):
         if partitions:

@@ -43,7 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--listen", metavar="HOST:PORT", help="port 0 picks a free one (default localhost:9092)")
     parser.add_argument("--node-id", metavar="N", help="this broker's id (default 1)")
     parser.add_argument(
-        "--coordinator", metavar="local[:DIR]", help="where the cluster's state lives (default local, in the data dir)"
+        "--coordinator",
+        metavar="local[:DIR]|zookeeper://HOST:PORT,.../PATH",
+        help="where the cluster's state lives (default local, in the data dir)",
     )
     parser.add_argument("--config", metavar="FILE", type=Path, help="a Kafka server.properties")
     parser.add_argument("properties", metavar="FILE", type=Path, nargs="?", help="the same, as Kafka's script takes it")

@@ -308,14 +308,19 @@ class ClusterMembership:
                 logger.error("cannot tell the coordinator that this broker lives reason=%r", str(error))
 
     async def _beat_on(self, broker: Broker) -> None:
-        had_lease = True
+        had_lease, was_heard = True, True
         while True:
             await asyncio.sleep(self._times.heartbeat_interval_ms / 1000)
             try:
                 reply = await self.beat(broker)
                 await self._heed(reply, broker)
+                if not was_heard:
+                    logger.info("heartbeats of this broker are heard again controller=%d", self.controller_id)
+                was_heard = True
             except (ApiError, OSError) as error:
-                logger.error("cannot send the heartbeat of this broker reason=%r", str(error))
+                if was_heard:
+                    logger.error("cannot send the heartbeat of this broker reason=%r", str(error))
+                was_heard = False
             if had_lease and not self.has_lease:
                 logger.warning("no controller has heard of this broker for a session; it may be fenced by now")
             had_lease = self.has_lease

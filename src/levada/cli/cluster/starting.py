@@ -1,4 +1,4 @@
-"""Several brokers on this machine, each a process of its own; they are stopped together."""
+"""Several brokers on this machine, and a ZooKeeper if wanted, each a process of its own; they are stopped together."""
 
 import argparse
 import asyncio
@@ -20,8 +20,8 @@ STOP_SECONDS: Final = 60.0
 
 
 @dataclass(slots=True)
-class BrokerProcess:
-    node_id: int
+class ServerProcess:
+    name: str
     log_path: Path
     process: asyncio.subprocess.Process
 
@@ -40,81 +40,99 @@ def run_brokers(arguments: argparse.Namespace) -> int:
 
 async def _serve(arguments: argparse.Namespace, directory: Path) -> int:
     stopping = asyncio.Event()
-    brokers: list[BrokerProcess] = []
+    servers: list[ServerProcess] = []
     is_ready = False
 
     def stop() -> None:
         stopping.set()
-        for broker in brokers:
-            if not is_ready and broker.process.returncode is None:
+        for server in servers:
+            if not is_ready and server.process.returncode is None:
                 # It may be waiting for the others, and is waited for itself.
-                broker.process.terminate()
+                server.process.terminate()
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stop)
     watches: list[asyncio.Task[bool]] = []
     try:
-        for index in range(arguments.brokers):
-            brokers.append(await _start(arguments, directory, index))  # noqa: PERF401 - those that came are stopped
+        if arguments.zookeeper is not None:
+            servers.append(await _start_zookeeper(arguments, directory))
+            await _listens(servers[0], stopping)
+        brokers = [await _start_broker(arguments, directory, index, servers) for index in range(arguments.brokers)]
         for broker in brokers:
             await _listens(broker, stopping)
         if not stopping.is_set():
             print("levada: cluster ready", flush=True)
         is_ready = True
-        watches = [asyncio.create_task(_watch(broker, stopping)) for broker in brokers]
+        watches = [asyncio.create_task(_watch(server, stopping)) for server in servers]
         await stopping.wait()
     finally:
-        # A broker that is told to stop does not end by itself.
+        # A server that is told to stop does not end by itself.
         stopping.set()
-        # The first one to be started is the controller, unless it has died since, and hears the others out.
-        were_well = [await _stop(broker) for broker in reversed(brokers)]
+        # The first broker to be started is the controller, unless it has died since, and hears the others out.
+        were_well = [await _stop(server) for server in reversed(servers)]
         were_well += [await watch for watch in watches]
     return 0 if all(were_well) else FAILED
 
 
-async def _start(arguments: argparse.Namespace, directory: Path, index: int) -> BrokerProcess:
+async def _start_zookeeper(arguments: argparse.Namespace, directory: Path) -> ServerProcess:
+    flags = ["zookeeper", "--data-dir", str(directory / "zookeeper"), "--port", str(arguments.zookeeper)]
+    return await _start("zookeeper", directory / "zookeeper.log", flags)
+
+
+async def _start_broker(
+    arguments: argparse.Namespace, directory: Path, index: int, servers: list[ServerProcess]
+) -> ServerProcess:
+    """Also into `servers`, of which those that were started are stopped if a later one cannot be."""
     node_id = index + 1
     base_port = DEFAULT_PORT if arguments.base_port is None else arguments.base_port
     port = base_port + index if base_port else 0
-    log_path = directory / f"broker-{node_id}.log"
-    command = [sys.executable, "-m", "levada", "serve", "--node-id", str(node_id), "--listen", f"localhost:{port}"]
-    command += ["--data-dir", str(directory / f"broker-{node_id}")]
-    command += ["--coordinator", arguments.coordinator or f"local:{directory / 'coordinator'}"]
-    command += ["--dev"] if arguments.dev else []
+    coordinator = arguments.coordinator or f"local:{directory / 'coordinator'}"
+    if arguments.zookeeper is not None:
+        coordinator = f"zookeeper://localhost:{arguments.zookeeper}/levada"
+    flags = ["serve", "--node-id", str(node_id), "--listen", f"localhost:{port}", "--coordinator", coordinator]
+    flags += ["--data-dir", str(directory / f"broker-{node_id}")]
+    flags += ["--dev"] if arguments.dev else []
     for setting in arguments.set or ():
-        command += ["--set", setting]
+        flags += ["--set", setting]
+    server = await _start(f"broker {node_id}", directory / f"broker-{node_id}.log", flags)
+    servers.append(server)
+    return server
+
+
+async def _start(name: str, log_path: Path, flags: list[str]) -> ServerProcess:
     with log_path.open("ab") as log:
         # In a session of its own: Ctrl-C is for this process, which stops them one after the other.
         process = await asyncio.create_subprocess_exec(
-            *command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, start_new_session=True
-        )
-    return BrokerProcess(node_id, log_path, process)
+            sys.executable, "-m", "levada", *flags,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, start_new_session=True,
+        )  # fmt: skip
+    return ServerProcess(name, log_path, process)
 
 
-async def _listens(broker: BrokerProcess, stopping: asyncio.Event) -> None:
+async def _listens(server: ServerProcess, stopping: asyncio.Event) -> None:
     """Return when it listens; Refused when it has ended before that, unless it was told to."""
-    assert broker.process.stdout is not None
-    line = (await broker.process.stdout.readline()).decode(errors="replace").strip()
+    assert server.process.stdout is not None
+    line = (await server.process.stdout.readline()).decode(errors="replace").strip()
     if LISTENING in line:
         print(line, flush=True)
         return
-    await broker.process.wait()
+    await server.process.wait()
     if not stopping.is_set():
-        raise Refused(f"broker {broker.node_id} did not start: {broker.last_words()}")
+        raise Refused(f"{server.name} did not start: {server.last_words()}")
 
 
-async def _watch(broker: BrokerProcess, stopping: asyncio.Event) -> bool:
+async def _watch(server: ServerProcess, stopping: asyncio.Event) -> bool:
     """Say when it ends; whether that was because it was told to."""
-    await broker.process.wait()
+    await server.process.wait()
     if stopping.is_set():
         return True
-    warn(f"broker {broker.node_id} has ended: {broker.last_words()}; the others go on")
+    warn(f"{server.name} has ended: {server.last_words()}; the others go on")
     return False
 
 
-async def _stop(broker: BrokerProcess) -> bool:
+async def _stop(server: ServerProcess) -> bool:
     """Whether it ended well."""
-    process = broker.process
+    process = server.process
     if process.returncode is None:
         process.terminate()
         try:
@@ -123,5 +141,5 @@ async def _stop(broker: BrokerProcess) -> bool:
         except TimeoutError:
             process.kill()
             await process.wait()
-        print(f"levada: broker {broker.node_id} stopped", flush=True)
+        print(f"levada: {server.name} stopped", flush=True)
     return process.returncode == 0
