@@ -55,6 +55,7 @@ bench: $(STAMP)
 	$(BIN)/python -m benchmarks.client_defaults --json benchmarks/results/client_defaults.json
 	$(BIN)/python -m benchmarks.spark --json benchmarks/results/spark.json
 	$(BIN)/python -m benchmarks.micro_batches --json benchmarks/results/micro_batches.json
+	$(BIN)/python -m benchmarks.cluster --json benchmarks/results/cluster.json
 	$(BIN)/python -m benchmarks.broker --json benchmarks/results/broker.json --plot benchmarks/results/broker.svg
 
 interop: $(STAMP)

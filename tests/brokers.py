@@ -28,8 +28,14 @@ class BrokerProcess:
         more_directories: Sequence[Path] = (),
         has_test_settings: bool = True,
         open_files: int | None = None,
+        node_id: int = 1,
+        coordinator: str | None = None,
     ) -> None:
         """Without test settings, its configuration is what a user's would be; it may be allowed few open files."""
+        self.node_id = node_id
+        self._coordinator = coordinator
+        self.listens_by_flag = True
+        """Else where its settings say."""
         self.data_directory = data_directory
         self.data_directories = (data_directory, *more_directories)
         self.log_path = data_directory.with_name(data_directory.name + ".log")
@@ -46,19 +52,32 @@ class BrokerProcess:
     def port(self) -> int:
         return self._port
 
+    def port_of(self, listener: str) -> int:
+        """Of a listener that was given no port, as its log says."""
+        return int(re.findall(rf"listening listener={listener} address=\S+:(\d+)", self.log)[-1])
+
     @property
     def pid(self) -> int:
         assert self._process is not None
         return self._process.pid
 
     @property
+    def has_ended(self) -> bool:
+        """By itself."""
+        return self._process is not None and self._process.poll() is not None
+
+    @property
     def log(self) -> str:
         return self.log_path.read_text()
 
     def start(self) -> "BrokerProcess":
-        command = [sys.executable, "-m", "levada", "serve"]
+        command = [sys.executable, "-m", "levada", "serve", "--node-id", str(self.node_id)]
         command += ["--data-dir", ",".join(map(str, self.data_directories))]
-        command += ["--listen", f"localhost:{self._port}", "--set", "levada.poison.buffers=true"]
+        command += ["--set", "levada.poison.buffers=true"]
+        if self.listens_by_flag:
+            command += ["--listen", f"localhost:{self._port}"]
+        if self._coordinator is not None:
+            command += ["--coordinator", self._coordinator]
         for setting in self._settings:
             command += ["--set", setting]
         if self._open_files is not None:
@@ -66,7 +85,7 @@ class BrokerProcess:
         with self.log_path.open("a") as log:
             self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
         line = self._first_line()
-        found = re.fullmatch(r"levada: broker 1 listening on localhost:(\d+)", line)
+        found = re.fullmatch(rf"levada: broker {self.node_id} listening on localhost:(\d+)", line)
         if found is None:
             self.kill()
             raise AssertionError(f"the broker said {line!r} instead of listening; its log:\n{self.log}")
@@ -80,6 +99,17 @@ class BrokerProcess:
     def kill(self) -> None:
         """End it as a crash would."""
         self._end(signal.SIGKILL)
+
+    def begin_to_stop(self) -> None:
+        """Tell it to end, and wait for nothing."""
+        os.kill(self.pid, signal.SIGTERM)
+
+    def pause(self) -> None:
+        """It stands still, with all its connections, until `resume`."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
 
     def _end(self, number: signal.Signals) -> int:
         assert self._process is not None

@@ -15,7 +15,7 @@ NOTES = {
     ApiKey.FETCH: "Sessions (KIP-227). No fetching by replicas, no reading from followers.",
     ApiKey.LIST_OFFSETS: "Earliest, latest, by timestamp, newest record, local start; no tiered storage.",
     ApiKey.FIND_COORDINATOR: "Groups and transactions; INVALID_REQUEST for share groups.",
-    ApiKey.CREATE_TOPICS: "Replication factor 1: there is one broker.",
+    ApiKey.CREATE_TOPICS: "Replication factor 1: brokers do not copy records from each other yet.",
     ApiKey.SASL_HANDSHAKE: "ILLEGAL_SASL_STATE, as Apache on a plain listener.",
     ApiKey.SASL_AUTHENTICATE: "See SaslHandshake.",
     ApiKey.API_VERSIONS: "Features: `metadata.version`, `transaction.version`, `group.version`.",
@@ -28,6 +28,10 @@ NOTES = {
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: "Replicas can be taken away and put in another order; a broker without a copy "
     "is refused, since brokers do not copy from each other yet.",
     ApiKey.UNREGISTER_BROKER: "A broker that is alive is refused (INVALID_REQUEST).",
+    ApiKey.DESCRIBE_QUORUM: "The active controller is the only voter, the other brokers are observers: there is no "
+    "quorum of ours ([why](decisions/metadata-log.md)).",
+    ApiKey.UPDATE_FEATURES: "`metadata.version` is never lowered.",
+    ApiKey.BROKER_REGISTRATION: "Of brokers, and refused on the listeners of clients; so the next ones.",
     ApiKey.LIST_GROUPS: "Classic and consumer groups.",
     ApiKey.LIST_CONFIG_RESOURCES: "Nothing of client metrics, which are not served.",
 }
@@ -45,8 +49,13 @@ answers ApiVersions, and a test keeps it current.
 """
 
 TAIL = """
-One API is ours alone: GroupCommit (key 32000) commits several transactions as one. It is told only to clients that name
-themselves `levada` in ApiVersions. [How it works](decisions/group-commit.md).
+Two APIs are ours alone: GroupCommit (key 32000) commits several transactions as one. It is told only to clients that name
+themselves `levada` in ApiVersions. [How it works](decisions/group-commit.md). AwaitMetadata (key 32001) is for brokers, which
+hear by it at once of what their controller has decided.
+
+There is no quorum of controllers as in KRaft: one machine's brokers share a directory, and what several machines have to agree
+on is left to a coordinator made for that. [Why](decisions/metadata-log.md). Tools that ask for the quorum are told of the
+active controller.
 
 An API that is not served is not advertised, and a request for it closes the connection, as Apache does.
 
@@ -102,6 +111,9 @@ An API that is not served is not advertised, and a request for it closes the con
 | markers of a group commit | there is none | each has a header `levada-group-commit`, which readers pass over; all other markers are as Apache's |
 | CreatePartitions with more than 10,000 new partitions | UNKNOWN_SERVER_ERROR | POLICY_VIOLATION |
 | CreateTopics and its kin | answered when the controller has decided | answered when this broker also shows it |
+| a request that is forwarded to a controller which dies before it answers | asked for again: DeleteTopics may say UNKNOWN_TOPIC_OR_PARTITION of what it has just deleted | REQUEST_TIMED_OUT: it may have been carried out |
+| `controller_id` in Metadata and DescribeCluster | any broker that is alive | the active controller, or the broker that is asked while it knows of none |
+| transactions whose partitions are on several brokers | served | not yet: they end when all their partitions are on the coordinator's broker |
 | quotas, authorizers, client metrics | served | not served yet |
 """
 

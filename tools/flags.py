@@ -29,7 +29,7 @@ def _tool(name: str, summary: str) -> str:
     scripts = [f"`kafka-{other}.sh`" for other, tool in OTHER_NAMES.items() if tool == name]
     scripts += [] if name in OURS else [f"`kafka-{name}.sh`"]
     also = f" ({', '.join(scripts)})" if scripts else ""
-    return f"\n## {name}\n\n{summary.capitalize()}{also}.\n" + "".join(_tables(parser))
+    return f"\n## {name}\n\n{summary[0].upper()}{summary[1:]}{also}.\n" + "".join(_tables(parser))
 
 
 def _tables(parser: argparse.ArgumentParser) -> Iterator[str]:

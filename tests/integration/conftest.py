@@ -1,11 +1,18 @@
 """Fixtures for tests with real clients and real processes."""
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.brokers import BrokerProcess, sound
+from tests.zookeepers import ZooKeeperEnsemble
+
+if TYPE_CHECKING:
+    from tests.integration.zookeeper_nodes import Cluster, Run
 
 HERE = Path(__file__).parent
 
@@ -39,3 +46,25 @@ def own_broker(tmp_path: Path) -> Iterator[BrokerProcess]:
         yield process
     finally:
         process.kill()
+
+
+@pytest.fixture(scope="module")
+def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperEnsemble]:
+    """Three servers of ZooKeeper for the tests of a file."""
+    with ZooKeeperEnsemble(tmp_path_factory.mktemp("zookeeper")) as ensemble:
+        yield ensemble
+
+
+@pytest.fixture
+def run(ensemble: ZooKeeperEnsemble) -> "Run":
+    # Only tests of it load kazoo.
+    from tests.integration.zookeeper_nodes import Cluster
+
+    def run_in_loop(test: "Callable[[Cluster], Coroutine[Any, Any, None]]") -> None:
+        async def main() -> None:
+            async with AsyncExitStack() as endings, asyncio.timeout(30):
+                await test(Cluster(ensemble, endings))
+
+        asyncio.run(main())
+
+    return run_in_loop

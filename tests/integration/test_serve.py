@@ -130,7 +130,8 @@ def test_the_directory_of_another_node_is_refused(own_broker: BrokerProcess) -> 
             "--listen: the port of 'localhost:99999' is out of range",
         ),
         (["--config", "missing.properties"], "cannot read --config missing.properties"),
-        (["--coordinator", "zookeeper://localhost:2181"], "not served yet"),
+        (["--coordinator", "zookeeper://localhost:x"], "zookeeper://localhost:x"),
+        (["--coordinator", "consul:x"], "it is local, local:DIR, or zookeeper://HOST:PORT"),
         (["--node-id", "x"], "node.id must be of type int"),
     ],
 )

@@ -273,10 +273,14 @@ class Machine:
         self._chance = derive(seed, "machine")
         self._turns = Turns()
         self._now_ms = 0
+        self._boots = 0
         self._fault_probability = self._chance.choice((0.0, 0.0, 0.03))
 
-    def monotonic_ms(self) -> int:
+    def awake_ms(self) -> int:
         return self._now_ms
+
+    def boot_id(self) -> str:
+        return f"boot {self._boots}"
 
     def run(self) -> None:
         power_cut_probability = self._chance.choice((0.0, 0.03))
@@ -327,6 +331,7 @@ class Machine:
         self.file_system.lose_power()
         self.ledger.lose_power(is_disk_sound=not self._fault_probability)
         self._now_ms = 0
+        self._boots += 1
 
     def check_end(self) -> None:
         """A reader that comes last sees everything that was ever acknowledged, in its place."""

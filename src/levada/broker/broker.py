@@ -14,7 +14,7 @@ from levada.broker.markers import MarkerSender
 from levada.broker.metrics import BrokerMetrics
 from levada.broker.partition import Partition
 from levada.broker.producer_ids import ProducerIds
-from levada.broker.replicas import HostedTopic, Replicas
+from levada.broker.replicas import Replicas
 from levada.broker.search_turns import SearchTurns
 from levada.broker.settings import BrokerIdentity, broker_settings, group_settings, transaction_settings
 from levada.broker.transaction_coordinator import TransactionCoordinator
@@ -33,6 +33,7 @@ from levada.storage.log_directories import LogDirectories
 from levada.storage.log_directory import LogDirectory
 from levada.transactions import TransactionMachine
 from levada.world.background import OnFatal
+from levada.world.clock import Clock
 from levada.world.world import World
 
 logger = logging.getLogger(__name__)
@@ -43,8 +44,25 @@ Reply = TypeVar("Reply")
 class Controller(Protocol):
     """The cluster's controller, in this process or at another broker."""
 
+    @property
+    def controller_id(self) -> int:
+        """The broker that has it, or any that will pass requests on to it."""
+        ...
+
     def submit(self, request: AnsweredBy[Reply], version: int) -> Awaitable[Reply]:
         """The reply, once the decision counts and this broker knows of it; ApiError if there is none."""
+        ...
+
+    def knows_broker(self, client_id: str | None) -> bool:
+        """Whether a client is a broker that the controller in this process has registered; True if it is elsewhere."""
+        ...
+
+    def decide(self, request: AnsweredBy[Reply], version: int) -> Awaitable[Reply]:
+        """The reply, for another broker, of the controller in this process; NotController if it is elsewhere."""
+        ...
+
+    def changed(self, offset: int, seconds: float) -> Awaitable[int]:
+        """Where the metadata log ends, once that is behind an offset or the time is up; NotController as above."""
         ...
 
 
@@ -81,7 +99,7 @@ class Broker:
         self.identity = identity
         self.config = config
         self.settings = broker_settings(config)
-        self.clock = world.clock
+        self.clock: Clock = world.clock
         self.entropy = world.entropy
         self.workers = world.workers
         self.search_turns = SearchTurns(world.clock, world.workers)
@@ -205,18 +223,6 @@ class Broker:
         request = AllocateProducerIdsRequest(broker_id=self.identity.node_id, broker_epoch=self.epoch)
         return self.controller.submit(request, 0)
 
-    def topic(self, name: str, topic_id: bytes) -> HostedTopic:
-        """By id where the request has one, else by name."""
-        if topic_id != NO_UUID or not name:
-            topic = self.replicas.by_id(topic_id)
-            if topic is None:
-                raise UnknownTopicId("This server does not host this topic ID.")
-            return topic
-        topic = self.replicas.by_name(name)
-        if topic is None:
-            raise UnknownTopicOrPartition("This server does not host this topic-partition.")
-        return topic
-
     def replica(self, name: str, index: int) -> Partition:
         """The replica of this broker, whether or not it leads."""
         topic = self.replicas.by_name(name)
@@ -231,9 +237,21 @@ class Broker:
         raise UnknownTopicOrPartition("This server does not host this topic-partition.")
 
     def partition(self, name: str, topic_id: bytes, index: int) -> Partition:
-        """The replica of this broker if it leads: no other can answer for the partition."""
-        topic = self.topic(name, topic_id)
-        partition = topic.partitions.get(index) or self.replica(topic.name, index)
+        """The replica of this broker if it leads: no other can answer for the partition.
+
+        By id where the request has one, else by name.
+        """
+        if topic_id != NO_UUID or not name:
+            topic = self.replicas.by_id(topic_id)
+            known = self.image.topic_names.get(topic_id)
+            if topic is None and known is None:
+                raise UnknownTopicId("This server does not host this topic ID.")
+            name = known or name
+        else:
+            topic = self.replicas.by_name(name)
+        partition = None if topic is None else topic.partitions.get(index)
+        if partition is None:
+            partition = self.replica(name if topic is None else topic.name, index)
         if not partition.is_leader:
             raise NotLeaderOrFollower("This server is not the leader for that topic-partition.")
         return partition

@@ -49,6 +49,7 @@ class VersionCodec:
     divided_above: int
     """Bytes of a request that is handled in parts, whatever it has in it."""
     fast_path: FastPath[Any, Any, Any] | None
+    is_of_brokers: bool
 
 
 class Dispatcher:
@@ -86,6 +87,8 @@ class Dispatcher:
                 if route is None or header.api_version not in route.versions:
                     return _unsupported(header, route)
                 codec = self._open_codec(route, header.api_version)
+            if codec.is_of_brokers:
+                self._refuse_if_no_broker(header, connection)
             position = header.body
             if codec.has_tags:
                 position = position + 1 if frame[position] == 0 else skip_tags(frame, position)
@@ -97,7 +100,7 @@ class Dispatcher:
             return self._answer_large(header, frame, position, connection, started_ns)
         except BAD_BYTES as error:
             raise CloseConnection(reason_of(error)) from error
-        request = Request(header.api_version, header.client_id, connection.peer, self._broker, self._routes)
+        request = self._request(header, connection)
         if refusal is not None:
             assert fast_path is not None
             handled = fast_path.refuse(message, request, refusal)
@@ -119,10 +122,22 @@ class Dispatcher:
     ) -> "asyncio.Future[Reply]":
         """In slices, and no request behind it is begun before: it may be about the same things."""
         route = self._routes[header.api_key]
-        request = Request(header.api_version, header.client_id, connection.peer, self._broker, self._routes)
+        request = self._request(header, connection)
         kept = connection.keep(frame)
         answering = self._large.answer(route, header, request, kept, position, started_ns)
         return connection.hold_for(asyncio.ensure_future(answering))
+
+    def _refuse_if_no_broker(self, header: RequestHeader, connection: ServerConnection) -> None:
+        """What only brokers may ask: over their listener, and once they are known by their registration."""
+        if not connection.serves_brokers:
+            raise CloseConnection(f"api key {header.api_key} is for brokers, on another listener")
+        is_known = self._broker.controller.knows_broker(header.client_id)
+        if not is_known and header.api_key != ApiKey.BROKER_REGISTRATION:
+            raise CloseConnection(f"api key {header.api_key} is for brokers, and {header.client_id!r} is none")
+
+    def _request(self, header: RequestHeader, connection: ServerConnection) -> Request:
+        version, client_id = header.api_version, header.client_id
+        return Request(version, client_id, connection.peer, self._broker, self._routes, connection.listener)
 
     def _open_codec(self, route: Route, version: int) -> VersionCodec:
         has_tags = response_has_tags(route.api_key, version)
@@ -135,6 +150,7 @@ class Dispatcher:
             handle=route.handle,
             divided_above=LONG_NAMES_BYTES if route.api_key in HASHING else sys.maxsize,
             fast_path=self._open_fast_path(route.api_key, version),
+            is_of_brokers=route.is_of_brokers,
         )
         return codec
 

@@ -54,13 +54,15 @@ class Fetch:
 
     __slots__ = (
         "_bytes_left", "_epoch", "_found", "_has_failed", "_is_committed", "_is_follower", "_is_incremental",
-        "_max_bytes", "_min_bytes", "_opens_session", "_unknown", "_version", "broker", "has_unseen", "session", "size",
+        "_listener", "_max_bytes", "_min_bytes", "_opens_session", "_unknown", "_version", "broker", "has_unseen",
+        "session", "size",
     )  # fmt: skip
 
     def __init__(self, message: FetchRequest, request: Request, session: FetchSession, replica_id: int) -> None:
         self.broker = request.broker
         self.session = session
         self._version = request.version
+        self._listener = request.listener
         self._is_follower = replica_id >= 0
         self._is_committed = message.isolation_level == READ_COMMITTED
         self._max_bytes = min(message.max_bytes, self.broker.settings.max_fetch_bytes)
@@ -247,11 +249,12 @@ class Fetch:
         # A follower knows its leader's address.
         told = [endpoint.node_id for endpoint in response.node_endpoints]
         for leader_id in () if self._is_follower else [leader for leader in named if leader not in told]:
-            leader = self.broker.image.brokers.get(leader_id)
-            if leader is not None and leader.endpoints and not leader.is_fenced:
-                endpoint = leader.endpoints[0]
+            image = self.broker.image
+            endpoint = image.live_endpoint(leader_id, self._listener)
+            if endpoint is not None:
+                rack = image.brokers[leader_id].rack
                 response.node_endpoints.append(
-                    NodeEndpoint(node_id=leader_id, host=endpoint.host, port=endpoint.port, rack=leader.rack)
+                    NodeEndpoint(node_id=leader_id, host=endpoint.host, port=endpoint.port, rack=rack)
                 )
 
 

@@ -18,6 +18,8 @@ REPLICATION_KEYS = {
     CONSUMER_OFFSETS: "offsets.topic.replication.factor",
     TRANSACTION_STATE: "transaction.state.log.replication.factor",
 }
+MAX_REPLICAS = 1
+"""Brokers do not copy records from each other yet."""
 MADE_ON_FIRST_USE = frozenset(REPLICATION_KEYS)
 CREATE_VERSION = 7
 
@@ -57,7 +59,7 @@ def internal_topic(name: str, broker: "Broker") -> CreatableTopic:
     return CreatableTopic(
         name=name,
         num_partitions=partitions,
-        replication_factor=min(config[REPLICATION_KEYS[name]], max(len(broker.image.live_brokers()), 1)),
+        replication_factor=min(config[REPLICATION_KEYS[name]], max(len(broker.image.live_brokers()), 1), MAX_REPLICAS),
         assignments=[],
         configs=[
             CreatableTopicConfig(name=key, value=value)

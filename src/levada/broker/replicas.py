@@ -159,7 +159,8 @@ class Replicas:
             before = delta.before.topic_by_id(topic_id)
             known = before.partitions if before is not None else ()
             for state in changed.partitions:
-                if state.index < len(known) and known[state.index] is state:
+                # Of another snapshot it may be another object that says the same.
+                if state.index < len(known) and (known[state.index] is state or known[state.index] == state):
                     continue
                 self._follow_partition(changed, state)
                 yield

@@ -19,6 +19,8 @@ class Request:
     peer: str
     broker: Broker
     routes: "dict[int, Route]"
+    listener: str = "PLAINTEXT"
+    """The name of the listener that the client has come to."""
     is_held: bool = False
     """Set by a handler, before it returns, whose request must be done before the next of the same client begins."""
     is_large: bool = False
@@ -41,6 +43,8 @@ class Route:
     message: type[Message]
     handle: Callable[[Any, Request], object]
     """Gives the response, an awaitable of it, or None where the protocol sends nothing."""
+    is_of_brokers: bool = False
+    """Whether only brokers may ask it, over the listener that is theirs."""
 
 
 def routes_of(handlers: Iterable[ModuleType]) -> dict[int, Route]:
@@ -51,6 +55,7 @@ def routes_of(handlers: Iterable[ModuleType]) -> dict[int, Route]:
             versions=module.VERSIONS,
             advertised=getattr(module, "ADVERTISED_VERSIONS", module.VERSIONS),
             flexible_since=request_class(module.API).flexible_since,
+            is_of_brokers=getattr(module, "IS_OF_BROKERS", False),
             message=request_class(module.API),
             handle=module.handle,
         )

@@ -9,14 +9,26 @@ from levada.transactions import TransactionSettings
 
 
 @dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a broker is reached, as it is told to clients of one of its listeners."""
+
+    listener: str
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerIdentity:
-    """The broker's id and address as clients see them."""
+    """The broker's id and addresses as others see them."""
 
     node_id: int
     cluster_id: str
-    host: str
-    """The name clients are told to connect to."""
-    port: int
+    endpoints: tuple[Endpoint, ...] = ()
+    """Known when it listens."""
+
+    @property
+    def advertised_listeners(self) -> str:
+        return ",".join(f"{one.listener}://{one.host}:{one.port}" for one in self.endpoints)
 
 
 @dataclass(frozen=True, slots=True)

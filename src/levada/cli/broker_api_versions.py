@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 OF_QUORUMS: Final = {80: ("AddRaftVoter", range(2)), 81: ("RemoveRaftVoter", range(1))}
 """Requests to Apache's brokers that are about their quorum of controllers, with the versions of Apache's clients."""
 
-BETWEEN_SERVERS: Final = frozenset({56, 58, 62, 63, 67, 73})
-"""AlterPartition, Envelope, BrokerRegistration, BrokerHeartbeat, AllocateProducerIds, AssignReplicasToDirs."""
+BETWEEN_SERVERS: Final = frozenset({56, 58, 62, 63, 67, 73, 32001})
+"""AlterPartition, Envelope, BrokerRegistration, BrokerHeartbeat, AllocateProducerIds, AssignReplicasToDirs, and our
+AwaitMetadata."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

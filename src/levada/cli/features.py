@@ -184,7 +184,7 @@ def name_and_level(text: str) -> tuple[str, int]:
 def outcome_line(command: str, name: str, level: int, error: "KafkaError | None", *, is_dry_run: bool) -> str:
     if error is not None:
         what = f"disable {name}" if command == "disable" else f"{command} {name} to {level}"
-        return f"{'Can' if is_dry_run else 'Could'} not {what}. {error}"
+        return f"{'Can' if is_dry_run else 'Could'} not {what}. {error.said or error}"
     what = "disabled." if command == "disable" else f"{command}d to {level}."
     return f"{name} {'can be' if is_dry_run else 'was'} {what}"
 

@@ -1,5 +1,6 @@
 """The `levada` command: finds the tool and hands over its arguments."""
 
+import argparse
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -24,7 +25,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     module.add_arguments(parser)
     parsed = parser.read(given[1:])
     parsed.given = given
-    return guarded(lambda: module.run(parsed))
+    return guarded(lambda: module.run(_with_brokers(parsed)))
+
+
+def _with_brokers(parsed: argparse.Namespace) -> argparse.Namespace:
+    """Old scripts name the ZooKeeper in which brokers are found."""
+    if getattr(parsed, "zookeeper_address", None) is not None:
+        from levada.cli.kit.older_zookeeper import brokers_in
+
+        parsed.bootstrap_server = brokers_in(parsed.zookeeper_address)
+    return parsed
 
 
 def _without_tool(given: list[str]) -> int:

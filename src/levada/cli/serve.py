@@ -10,7 +10,6 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 from levada.cli.kit.files import read_properties
@@ -18,9 +17,11 @@ from levada.cli.kit.processes import LISTENING, noted_process, start_daemon
 from levada.cli.kit.refusals import Refused, WrongUsage, warn
 from levada.cli.kit.system_errors import reason
 from levada.model.config import ConfigError
+from levada.node.coordinator import check_coordinator
 from levada.node.development import DEVELOPMENT
+from levada.node.listeners import parse_listener
 from levada.node.node import Node
-from levada.node.settings import NodeSettings, coordinator_directory, node_settings, parse_listener
+from levada.node.settings import NodeSettings, node_settings
 from levada.node.start_errors import cannot_use
 from levada.world.loop_watch import LoopWatch
 from levada.world.process_metrics import ProcessMetrics
@@ -44,7 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--listen", metavar="HOST:PORT", help="port 0 picks a free one (default localhost:9092)")
     parser.add_argument("--node-id", metavar="N", help="this broker's id (default 1)")
     parser.add_argument(
-        "--coordinator", metavar="local[:DIR]", help="where the cluster's state lives (default local, in the data dir)"
+        "--coordinator",
+        metavar="local[:DIR]|zookeeper://HOST:PORT,.../PATH",
+        help="where the cluster's state lives (default local, in the data dir)",
     )
     parser.add_argument("--config", metavar="FILE", type=Path, help="a Kafka server.properties")
     parser.add_argument("properties", metavar="FILE", type=Path, nargs="?", help="the same, as Kafka's script takes it")
@@ -123,7 +126,7 @@ async def serve(settings: NodeSettings) -> None:
         # Before, there is no client to be kept waiting.
         watch.start()
         process.start()
-        name = f"broker {settings.node_id} {LISTENING} {settings.listen_host or '0.0.0.0'}:{node.port}"
+        name = f"broker {settings.node_id} {LISTENING} {settings.listeners[0].host or '0.0.0.0'}:{node.port}"
         with noted_process(settings.data_directories, name):
             print(f"levada: {name}", flush=True)
             await stopping.wait()
@@ -159,10 +162,8 @@ def settings_of(arguments: argparse.Namespace) -> NodeSettings:
         given["listeners"] = f"PLAINTEXT://{arguments.listen}"
     if arguments.node_id is not None:
         given["node.id"] = arguments.node_id
-    settings = node_settings(_with_defaults(given), allow_open_files())
-    if arguments.coordinator is not None:
-        settings = replace(settings, coordinator=arguments.coordinator)
-    coordinator_directory(settings)
+    settings = node_settings(_with_defaults(given), allow_open_files(), coordinator=arguments.coordinator)
+    check_coordinator(settings)
     return settings
 
 

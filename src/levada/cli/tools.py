@@ -7,6 +7,7 @@ SECTIONS: Final = {
         "serve": "start one broker",
         "ps": "list the brokers that run on this machine",
         "stop": "stop the brokers of this machine",
+        "zookeeper": "start one server of Apache ZooKeeper",
         "doctor": "name what is risky in a machine, a cluster, its topics and a client's settings",
         "metrics": "print a broker's metrics at an interval",
         "dump-log": "print the files of a log directory",
@@ -25,13 +26,15 @@ SECTIONS: Final = {
         "transactions": "list, describe and abort transactions",
     },
     "the cluster": {
-        "cluster": "print the cluster's id and brokers, take a broker off its list",
+        "cluster": "start several brokers here; print a cluster's id and brokers, take one off its list",
+        "cluster-status": "tell who decides, which brokers live, and which partitions have no leader",
         "features": "print and change the cluster's feature levels",
         "broker-api-versions": "print the requests that each broker serves",
         "log-dirs": "print what lies in the brokers' log directories",
         "leader-election": "have leaders elected anew",
         "reassign-partitions": "move partitions to other brokers",
         "replica-verification": "check that all replicas hold the same records",
+        "metadata": "give a coordinator that was lost what brokers have kept of it",
     },
     "measuring": {
         "producer-perf-test": "measure how fast records can be sent",
@@ -54,7 +57,20 @@ OTHER_NAMES: Final = {"server-start": "serve", "server-stop": "stop", "e2e-laten
 """Scripts of Kafka's whose names say something else than the tool's."""
 
 OURS: Final = frozenset(
-    {"serve", "ps", "stop", "doctor", "metrics", "end-to-end-latency", "pipeline", "aliases", "completion"}
+    {
+        "serve",
+        "ps",
+        "stop",
+        "zookeeper",
+        "doctor",
+        "metrics",
+        "end-to-end-latency",
+        "pipeline",
+        "aliases",
+        "completion",
+        "metadata",
+        "cluster-status",
+    }
 )
 """Tools that no script of Kafka's is named after."""
 

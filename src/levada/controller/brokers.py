@@ -1,5 +1,7 @@
 """Brokers that register, live, and go; the ids they give to producers; leaders by order of an operator."""
 
+from dataclasses import dataclass
+
 from levada.controller.decision import Context, ControllerDecision
 from levada.controller.elections import (
     preferred_leader,
@@ -9,6 +11,7 @@ from levada.controller.elections import (
 )
 from levada.metadata.image import BrokerState, Image, PartitionState, TopicState
 from levada.metadata.records import (
+    FENCED,
     UNFENCED,
     BrokerEndpoint,
     BrokerFeature,
@@ -20,7 +23,9 @@ from levada.metadata.records import (
     UnregisterBrokerRecord,
 )
 from levada.model.error_codes import ErrorCode
+from levada.model.hashes import uuid_to_text
 from levada.model.topics import MAX_NAME_LENGTH
+from levada.protocol.declare import AnsweredBy
 from levada.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from levada.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from levada.protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
@@ -42,6 +47,9 @@ def register(
     image: Image, request: BrokerRegistrationRequest, context: Context
 ) -> ControllerDecision[BrokerRegistrationResponse]:
     """A broker that registers again has died in between, even if the controller has not noticed."""
+    refusal = _registration_refusal(image, request, context)
+    if refusal is not None:
+        return ControllerDecision(BrokerRegistrationResponse(error_code=refusal))
     # The epoch is the offset of the record itself: no two registrations share one, even under different controllers.
     epoch = image.offset + 1
     record = RegisterBrokerRecord(
@@ -68,6 +76,21 @@ def register(
     return ControllerDecision(
         BrokerRegistrationResponse(broker_epoch=epoch), [record, *changes, *_new_features(image, request)]
     )
+
+
+def _registration_refusal(image: Image, request: BrokerRegistrationRequest, context: Context) -> ErrorCode | None:
+    if context.defaults.cluster_id and request.cluster_id != context.defaults.cluster_id:
+        return ErrorCode.INCONSISTENT_CLUSTER_ID
+    incarnation = uuid_to_text(request.incarnation_id)
+    if context.liveness.is_stranger(request.broker_id, incarnation):
+        return ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    known = image.brokers.get(request.broker_id)
+    if known is None or known.incarnation_id == request.incarnation_id:
+        return None
+    is_successor = context.liveness.holds_id(request.broker_id, incarnation)
+    if context.liveness.is_live(request.broker_id) and not is_successor:
+        return ErrorCode.DUPLICATE_BROKER_REGISTRATION
+    return None
 
 
 def _new_features(image: Image, request: BrokerRegistrationRequest) -> list[FeatureLevelRecord]:
@@ -99,11 +122,46 @@ def heartbeat(
         sound = [one for one in broker.log_dirs if one not in failed]
         change = BrokerRegistrationChangeRecord(broker_id=broker.broker_id, broker_epoch=broker.epoch, log_dirs=sound)
         return ControllerDecision(reply, [change, *without_directories(image, broker.broker_id, failed)])
-    if not broker.is_fenced or not is_caught_up or request.want_fence:
+    if request.want_shut_down:
+        return _shut_down(image, broker, reply)
+    is_kept_out = request.want_fence or broker.is_shutting_down or context.liveness.is_deaf(broker.broker_id)
+    if not broker.is_fenced or not is_caught_up or is_kept_out:
         return ControllerDecision(reply)
     reply.is_fenced = False
     unfence = BrokerRegistrationChangeRecord(broker_id=broker.broker_id, broker_epoch=broker.epoch, fenced=UNFENCED)
     return ControllerDecision(reply, [unfence, *with_broker(image, broker.broker_id)])
+
+
+def _shut_down(
+    image: Image, broker: BrokerState, reply: BrokerHeartbeatResponse
+) -> ControllerDecision[BrokerHeartbeatResponse]:
+    """Others lead what they can before the broker goes; what only it has is without a leader from now on."""
+    reply.is_fenced = True
+    if broker.is_shutting_down:
+        return ControllerDecision(reply)
+    change = BrokerRegistrationChangeRecord(
+        broker_id=broker.broker_id, broker_epoch=broker.epoch, fenced=FENCED, in_controlled_shutdown=1
+    )
+    return ControllerDecision(reply, [change, *without_broker(image, broker.broker_id)])
+
+
+@dataclass(frozen=True, slots=True)
+class FenceRequest(AnsweredBy[bool]):
+    """A broker was silent, or deaf, for a session: the controller asks itself to take it out of service."""
+
+    broker_id: int
+
+
+def fence(image: Image, request: FenceRequest, context: Context) -> ControllerDecision[bool]:
+    """Unless it was heard of in the meantime."""
+    broker = image.brokers.get(request.broker_id)
+    liveness = context.liveness
+    if broker is None or broker.is_fenced:
+        return ControllerDecision(reply=False)
+    if liveness.is_live(request.broker_id) and not liveness.is_deaf(request.broker_id):
+        return ControllerDecision(reply=False)
+    change = BrokerRegistrationChangeRecord(broker_id=broker.broker_id, broker_epoch=broker.epoch, fenced=FENCED)
+    return ControllerDecision(reply=True, records=[change, *without_broker(image, broker.broker_id)])
 
 
 def unregister(

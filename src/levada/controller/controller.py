@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from levada.controller import brokers, configs, reassignments, replica_directories, topics
+from levada.controller import brokers, configs, features, quorum, reassignments, replica_directories, topics
 from levada.controller.adoption import AdoptRequest, SkipProducerIdsRequest, adopt, skip_producer_ids
 from levada.controller.decision import Context, ControllerDecision
 from levada.metadata.image import Image
@@ -17,9 +17,11 @@ from levada.protocol.messages.broker_registration import BrokerRegistrationReque
 from levada.protocol.messages.create_partitions import CreatePartitionsRequest
 from levada.protocol.messages.create_topics import CreateTopicsRequest
 from levada.protocol.messages.delete_topics import DeleteTopicsRequest
+from levada.protocol.messages.describe_quorum import DescribeQuorumRequest
 from levada.protocol.messages.elect_leaders import ElectLeadersRequest
 from levada.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from levada.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from levada.protocol.messages.update_features import UpdateFeaturesRequest
 
 Reply = TypeVar("Reply")
 
@@ -34,8 +36,11 @@ DECIDE: dict[type[AnsweredBy[object]], Callable[[Image, Any, Context], Controlle
     BrokerRegistrationRequest: brokers.register,
     BrokerHeartbeatRequest: brokers.heartbeat,
     UnregisterBrokerRequest: brokers.unregister,
+    brokers.FenceRequest: brokers.fence,
     AllocateProducerIdsRequest: brokers.allocate_producer_ids,
     AssignReplicasToDirsRequest: replica_directories.assign,
+    DescribeQuorumRequest: quorum.describe,
+    UpdateFeaturesRequest: features.update,
     AdoptRequest: adopt,
     SkipProducerIdsRequest: skip_producer_ids,
 }

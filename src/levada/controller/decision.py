@@ -4,7 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+from levada.controller.sessions import NOT_HEARD_OF, Liveness
 from levada.metadata.records import MetadataRecord
+
+MAX_REPLICAS = 32_767
+"""What the protocol can say."""
 
 Reply_co = TypeVar("Reply_co", covariant=True)
 
@@ -16,8 +20,11 @@ class Defaults:
     partitions: int = 1
     replication_factor: int = 1
     allows_deletion: bool = True
+    max_replicas: int = MAX_REPLICAS
+    """Of a partition."""
     node_id: int = -1
-    """Of the broker that the controller lives in, which is the one that clients talk to."""
+    """Of the broker that the controller lives in."""
+    cluster_id: str = ""
     given: Mapping[str, str] = field(default_factory=dict)
     """The keys that the controller's own broker was started with: to these, lists are appended."""
 
@@ -32,6 +39,8 @@ class Context:
     defaults: Defaults
     new_id: Callable[[], bytes]
     below: Callable[[int], int]
+    liveness: Liveness = NOT_HEARD_OF
+    controller_epoch: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,7 +94,7 @@ def _create(
     configs = {config.name: config.value for config in wanted.configs}
     check_topic_configs(configs)
     topic_id = context.new_id()
-    replicas = _assigned(image, wanted) if wanted.assignments else _placed(image, wanted, context)
+    replicas = _assigned(image, wanted, context) if wanted.assignments else _placed(image, wanted, context)
     return [
         TopicRecord(name=wanted.name, topic_id=topic_id),
         *(new_partition(topic_id, index, members, image) for index, members in enumerate(replicas)),
@@ -153,10 +153,21 @@ def _placed(image: Image, wanted: CreatableTopic, context: Context) -> list[list
         raise InvalidPartitions("Number of partitions was set to an invalid non-positive value.")
     brokers = image.live_brokers()
     start, shift = (context.below(max(len(brokers), 1)) for _ in range(2))
-    return place(brokers, count, factor, start=start, shift=shift)
+    placed = place(brokers, count, factor, start=start, shift=shift)
+    _refuse_too_many(factor, context)
+    return placed
 
 
-def _assigned(image: Image, wanted: CreatableTopic) -> list[list[int]]:
+def _refuse_too_many(factor: int, context: Context) -> None:
+    """After all else that may be wrong: a copy that is never made must not be counted on."""
+    if factor > context.defaults.max_replicas:
+        raise InvalidReplicationFactor(
+            f"This release keeps {context.defaults.max_replicas} replica(s) of a partition, not {factor}: it does not"
+            " copy records between brokers yet."
+        )
+
+
+def _assigned(image: Image, wanted: CreatableTopic, context: Context) -> list[list[int]]:
     if wanted.replication_factor != BROKER_DEFAULT:
         raise InvalidRequest("A manual partition assignment was specified, but replication factor was not set to -1.")
     if wanted.num_partitions != BROKER_DEFAULT:
@@ -172,6 +183,7 @@ def _assigned(image: Image, wanted: CreatableTopic) -> list[list[int]]:
         raise InvalidReplicaAssignment("partitions should be a consecutive 0-based integer sequence")
     assigned = [by_index[index] for index in range(len(by_index))]
     _check_assignment(image, assigned, len(assigned[0]), first=0)
+    _refuse_too_many(len(assigned[0]), context)
     return assigned
 
 

@@ -42,6 +42,13 @@ class CoordinatorFiles:
         finally:
             file.close()
 
+    def remove(self, name: str) -> None:
+        """What is not there needs no removing."""
+        try:
+            self._disk.remove(self.path(name))
+        except FileNotFoundError:
+            pass
+
     def write_whole(self, name: str, data: bytes, *, durable: bool = True) -> None:
         """Readers see the old content or the new one."""
         temporary = self.path(f".{name}.{self._writer}.tmp")

@@ -18,19 +18,16 @@ from dataclasses import dataclass
 
 from levada.doors.files import CoordinatorFiles
 from levada.doors.frames import (
-    FRAME_HEAD_SIZE,
-    Start,
     decode_batch,
     decode_snapshot,
-    decode_start,
     encode_batch,
     encode_snapshot,
-    encode_start,
-    frame_size,
     frames,
-    has_batch_behind,
 )
-from levada.metadata.door import AlreadyRegistered, Changes, Deposed, DoorError, MetadataBatch, Token
+from levada.doors.local_frames import encode_start
+from levada.doors.local_logs import LOG, LocalLogs, LogFile, log_name
+from levada.doors.local_members import LocalMembers
+from levada.metadata.door import Changes, Deposed, DoorError, Member, MetadataBatch, Token
 from levada.metadata.image import Image
 from levada.metadata.records import MetadataRecord
 from levada.world.disk import DirectoryLock, File
@@ -38,7 +35,7 @@ from levada.world.world import World
 
 logger = logging.getLogger(__name__)
 
-EPOCH, LOG, SNAPSHOT, MEMBER = "epoch-", "log-", "snapshot-", "member-"
+EPOCH, SNAPSHOT = "epoch-", "snapshot-"
 CLUSTER_ID = "cluster-id"
 SNAPSHOTS_KEPT = 2
 MAX_FILES = 16
@@ -58,19 +55,6 @@ class LogPosition:
 BEGINNING = LogPosition(0, 0, 0)
 
 
-def log_name(epoch: int) -> str:
-    return f"{LOG}{epoch:010d}"
-
-
-@dataclass(frozen=True, slots=True)
-class LogFile:
-    """A log file that was begun: its epoch, what its first frame says, and where its own batches start."""
-
-    epoch: int
-    start: Start
-    position: int
-
-
 class _Gap(DoorError):
     """Something between what was read and what comes next is not there."""
 
@@ -79,16 +63,17 @@ class LocalDoor:
     def __init__(self, world: World, directory: str, node_id: int, incarnation: str, session_timeout_ms: int) -> None:
         self._disk = world.disk
         self._async_disk = world.async_disk
-        self._clock = world.clock
         self._directory = directory
         self._files = CoordinatorFiles(world.disk, directory, str(node_id))
+        self._logs = LocalLogs(self._files)
         self._node_id = node_id
         self._incarnation = incarnation
-        self._session_timeout_ms = session_timeout_ms
-        self._lock: DirectoryLock | None = None
+        self._members = LocalMembers(world.disk, world.clock, self._files, (node_id, incarnation), session_timeout_ms)
         self._place: LogPosition | None = None
         self._bytes_since_snapshot = 0
         self._files_since_snapshot = 0
+        self._seen_epoch = -1
+        self._awaits_claimant = False
         self._own_log: File | None = None
         self._own_epoch = 0
         self._own_end = 0
@@ -105,52 +90,77 @@ class LocalDoor:
                 "use a local disk"
             )
 
-    async def cluster_id(self, proposal: str) -> str:
-        text = self._files.read(CLUSTER_ID).decode(errors="replace").strip()
-        if text:
-            return text
-        self._files.write_whole(CLUSTER_ID, f"{proposal}\n".encode())
-        await self._async_disk.sync_directory(self._directory)
-        return proposal
+    async def cluster_id(self, proposal: str | None) -> str | None:
+        # Of several brokers that start at once, one proposes: the others wait for what it has written.
+        while (lock := self._try_lock(f"{CLUSTER_ID}.lock")) is None:  # noqa: ASYNC110
+            await asyncio.sleep(POLL_SECONDS)
+        try:
+            text = self._files.read(CLUSTER_ID).decode(errors="replace").strip()
+            if text or proposal is None:
+                return text or None
+            self._files.write_whole(CLUSTER_ID, f"{proposal}\n".encode())
+            await self._async_disk.sync_directory(self._directory)
+            return proposal
+        finally:
+            lock.release()
+
+    def _try_lock(self, name: str) -> DirectoryLock | None:
+        try:
+            return self._disk.lock(self._files.path(name))
+        except BlockingIOError:
+            return None
 
     # Members
 
     async def register(self) -> None:
-        try:
-            self._lock = self._disk.lock(self._files.path(f"{MEMBER}{self._node_id}.lock"))
-        except BlockingIOError:
-            raise AlreadyRegistered(
-                f"a broker with id {self._node_id} is running on {self._directory}; stop it or choose another --node-id"
-            ) from None
-        await self.beat()
+        self._members.register(self._directory)
+
+    async def announce(self, host: str, port: int) -> None:
+        self._members.announce(host, port)
+
+    async def members(self) -> list[Member]:
+        return self._members.all()
 
     async def beat(self) -> None:
-        text = json.dumps({"incarnation": self._incarnation, "monotonic_ms": self._clock.monotonic_ms()})
-        # Unsynced: who reads it lives on the same machine, and dies with it.
-        self._files.write_whole(f"{MEMBER}{self._node_id}", text.encode(), durable=False)
-
-    def _lives(self, node_id: int, incarnation: str) -> bool:
-        try:
-            member = json.loads(self._files.read(f"{MEMBER}{node_id}"))
-            age_ms = self._clock.monotonic_ms() - int(member["monotonic_ms"])
-        except (ValueError, KeyError, TypeError):
-            return False
-        # A clock that is ahead of ours counted from an earlier start of the machine.
-        return bool(member.get("incarnation") == incarnation) and 0 <= age_ms < self._session_timeout_ms
+        self._members.beat()
 
     # Electing
 
-    async def controller_id(self) -> int | None:
-        epochs = self._files.numbers(EPOCH)
-        return self._claimant(epochs[-1])[0] if epochs else None
+    def _newest_epoch(self) -> int:
+        """-1 if there is none; DoorError if there was a newer one: what is written then has no name to be found by."""
+        try:
+            newest = self._files.newest(EPOCH)
+        except FileNotFoundError:
+            newest = -1
+        if newest < self._seen_epoch:
+            self._let_go_of_log()
+            raise DoorError(
+                f"{self._directory} was emptied while brokers ran; stop them all, and give it its memory back with "
+                "`levada metadata restore`"
+            )
+        self._seen_epoch = newest
+        return newest
+
+    async def controller(self) -> Member | None:
+        newest = self._newest_epoch()
+        return self._members.find(*self._claimant(newest)) if newest > 0 else None
+
+    async def vacancy(self) -> None:
+        # It is another process that changes what is looked at.
+        while not self._may_claim_after(self._newest_epoch()):  # noqa: ASYNC110
+            await asyncio.sleep(POLL_SECONDS)
+
+    def _may_claim_after(self, epoch: int) -> bool:
+        """Whether the node that claimed this epoch is this one, or has no use for it any more."""
+        if epoch <= 0:
+            return True
+        owner, incarnation = self._claimant(epoch)
+        return owner == self._node_id or not self._members.may_lead(owner, incarnation, epoch)
 
     async def campaign(self) -> Token | None:
-        epochs = self._files.numbers(EPOCH)
-        newest = epochs[-1] if epochs else 0
-        if newest:
-            owner, incarnation = self._claimant(newest)
-            if owner != self._node_id and self._lives(owner, incarnation):
-                return None
+        newest = max(self._newest_epoch(), 0)
+        if not self._may_claim_after(newest):
+            return None
         token = Token(newest + 1)
         claim = json.dumps({"node_id": self._node_id, "incarnation": self._incarnation})
         try:
@@ -159,12 +169,12 @@ class LocalDoor:
             return None
         try:
             file.append([claim.encode()])
-            file.sync()
+            await self._async_disk.sync(file)
         finally:
             file.close()
-        self._disk.sync_directory(self._directory)
-        self._begin_log(token)
-        return None if self._files.newest(EPOCH) > token.epoch else token
+        await self._async_disk.sync_directory(self._directory)
+        await self._begin_log(token)
+        return None if self._newest_epoch() > token.epoch else token
 
     def _claimant(self, epoch: int) -> tuple[int, str]:
         try:
@@ -174,52 +184,34 @@ class LocalDoor:
             # It died while it wrote its name.
             return -1, ""
 
-    def _begin_log(self, token: Token) -> None:
+    async def _begin_log(self, token: Token) -> None:
         """Note the end of the predecessor, only now that it can no longer write unnoticed, and begin our own file."""
-        start = self._successor(self._last_started(before=token.epoch))
+        start = self._logs.successor(self._logs.last_started(before=token.epoch))
         data = encode_start(start)
         file = self._disk.open(self._files.path(log_name(token.epoch)), create=True)
         try:
             if file.append([data]) != len(data):
                 raise OSError(f"{file.path}: the disk took only a part of {len(data)} bytes")
-            file.sync()
-            self._disk.sync_directory(self._directory)
-        except OSError:
+            await self._async_disk.sync(file)
+            await self._async_disk.sync_directory(self._directory)
+        except BaseException:
             file.close()
             raise
         self._let_go_of_log()
         self._own_log, self._own_epoch, self._own_end = file, token.epoch, len(data)
         self._own_next_offset = start.next_offset + (len(decode_batch(start.carried).records) if start.carried else 0)
 
-    def _last_started(self, before: int) -> LogFile | None:
-        """The newest log file that has its first frame."""
-        for epoch in reversed(self._files.numbers(LOG)):
-            if epoch < before:
-                file = self._log_file(epoch)
-                if file is not None:
-                    return file
-                self._refuse_if_damaged(epoch, self._files.read(log_name(epoch)), 0)
-        return None
+    async def confirm(self, token: Token) -> None:
+        self._refuse_if_over(token, self._newest_epoch())
 
-    def _successor(self, file: LogFile | None) -> Start:
-        """What the file after this one begins with."""
-        if file is None:
-            return Start(0, 0)
-        data = self._files.read(log_name(file.epoch))
-        batches = list(frames(data))[1:]
-        self._refuse_if_damaged(file.epoch, data, batches[-1].end if batches else file.position)
-        if not batches:
-            # Nothing was written to it, and it may not be on the device itself.
-            return file.start
-        return Start(file.epoch, decode_batch(batches[-1].payload).base_offset, batches[-1].payload)
+    def _refuse_if_over(self, token: Token, newest: int) -> None:
+        if newest > token.epoch:
+            self._let_go_of_log()
+            raise Deposed(f"epoch {token.epoch} is over")
 
-    def _refuse_if_damaged(self, epoch: int, data: bytes, end: int) -> None:
-        """Nothing sound can follow a torn end, for a batch is written when all before it is on the device."""
-        if has_batch_behind(data, end):
-            raise DoorError(
-                f"{self._files.path(log_name(epoch))} is damaged at byte {end}, with sound batches behind it; "
-                "restore the directory from a copy"
-            )
+    async def resign(self) -> None:
+        self._let_go_of_log()
+        self._members.resign(self._own_epoch)
 
     # Writing
 
@@ -246,13 +238,11 @@ class LocalDoor:
             self._let_go_of_log()
             raise Deposed(f"cannot sync {file.path}: {error}") from error
         try:
-            newest = self._files.newest(EPOCH)
+            newest = self._newest_epoch()
         except OSError as error:
             self._let_go_of_log()
             raise Deposed(f"cannot tell whether epoch {token.epoch} is over: {error}") from error
-        if newest > token.epoch:
-            self._let_go_of_log()
-            raise Deposed(f"epoch {token.epoch} is over")
+        self._refuse_if_over(token, newest)
         self._own_end += len(data)
         self._own_next_offset += len(records)
         self._appended.set()
@@ -318,7 +308,8 @@ class LocalDoor:
                 batches.clear()
         if snapshot is not None and snapshot.offset <= after_offset:
             snapshot = None
-        return Changes(snapshot, [batch for batch in batches if batch.base_offset > after_offset])
+        new = [batch for batch in batches if batch.base_offset > after_offset]
+        return Changes(snapshot, new, is_whole=not self._awaits_claimant)
 
     async def wait(self, seconds: float) -> None:
         try:
@@ -345,19 +336,21 @@ class LocalDoor:
         """Read one file as far as it counts; False when there is no more to read now."""
         place = self._place
         assert place is not None
-        newest = self._files.newest(EPOCH)
+        newest = self._newest_epoch()
+        self._awaits_claimant = False
         if newest <= place.epoch:
             data = await self._read_synced(place)
-            if self._files.newest(EPOCH) > newest:
+            if self._newest_epoch() > newest:
                 return True
             # Bytes that were there before any newer epoch began are before whatever it notes.
             self._take(data, batches)
             return False
-        chain = self._chain(newest)
+        chain = self._logs.chain(newest)
         if not chain:
             # The node that claimed it has not said yet which of the older files count.
+            self._awaits_claimant = True
             return False
-        if self._files.newest(EPOCH) > newest:
+        if self._newest_epoch() > newest:
             # Only a file that was there before a newer epoch began is sure to be built upon by it.
             return True
         await self._follow(chain, batches)
@@ -440,21 +433,6 @@ class LocalDoor:
         self._bytes_since_snapshot += len(payload)
         self._place = LogPosition(self._place.epoch, position, next_offset)
 
-    def _chain(self, epoch: int) -> list[LogFile]:
-        """The files that count, from the first to the one of an epoch: each names the one before it."""
-        chain: list[LogFile] = []
-        while (file := self._log_file(epoch)) is not None:
-            chain.insert(0, file)
-            epoch = file.start.predecessor
-        return chain
-
-    def _log_file(self, epoch: int) -> LogFile | None:
-        """The file of an epoch, if its first frame is there."""
-        name = log_name(epoch)
-        size = frame_size(self._files.read(name, size=FRAME_HEAD_SIZE))
-        first = next(frames(self._files.read(name, size=size)), None)
-        return None if first is None else LogFile(epoch, decode_start(first.payload), first.end)
-
     def _load_snapshot(self, offset: int) -> tuple[Image, int, int] | None:
         return decode_snapshot(self._files.read(f"{SNAPSHOT}{offset:020d}"))
 
@@ -462,9 +440,7 @@ class LocalDoor:
 
     async def close(self) -> None:
         self._let_go_of_log()
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None
+        self._members.leave()
 
     def _let_go_of_log(self) -> None:
         if self._own_log is not None:

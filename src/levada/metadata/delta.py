@@ -45,6 +45,24 @@ class Delta:
         self._features = dict(image.features)
         self._next_producer_id = image.next_producer_id
 
+    @classmethod
+    def between(cls, before: Image, after: Image) -> "Delta":
+        """What is another in an image that did not come of single records: a reader has fallen behind the log."""
+        delta = cls(before)
+        for topic in after.topics.values():
+            if before.topic_by_id(topic.topic_id) != topic:
+                delta.touched_topics[topic.topic_id] = None
+        for topic in before.topics.values():
+            if after.topic_by_id(topic.topic_id) is None:
+                delta.removed_topics[topic.topic_id] = topic
+        for resource in {**before.configs, **after.configs}:
+            if before.configs.get(resource) != after.configs.get(resource):
+                delta.touched_configs[resource] = None
+        for broker_id in {**before.brokers, **after.brokers}:
+            if before.brokers.get(broker_id) != after.brokers.get(broker_id):
+                delta.touched_brokers[broker_id] = None
+        return delta
+
     def replay(self, records: Iterable[MetadataRecord]) -> "Delta":
         for record in records:
             _REPLAY[type(record)](self, record)

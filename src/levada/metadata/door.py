@@ -21,6 +21,17 @@ class Deposed(DoorError):
 
 
 @dataclass(frozen=True, slots=True)
+class Member:
+    """A broker process that takes part, and where the other brokers reach it."""
+
+    node_id: int
+    incarnation: str
+    host: str = ""
+    port: int = 0
+    """0 until it listens."""
+
+
+@dataclass(frozen=True, slots=True)
 class Token:
     """The controller's right to write, until another node has one with a higher epoch."""
 
@@ -47,10 +58,13 @@ class Changes:
     snapshot: Image | None = None
     """To begin from, where the log no longer has what came before."""
     batches: list[MetadataBatch] = field(default_factory=list)
+    is_whole: bool = True
+    """Whether this is all that counts. If not, a node has claimed the right to write and has not said where it goes on:
+    it will, or if it has died before that, the next campaign does."""
 
 
 class Door(Protocol):
-    async def cluster_id(self, proposal: str) -> str:
+    async def cluster_id(self, proposal: str | None) -> str | None:
         """The cluster's id: the proposal, if it has none yet."""
         ...
 
@@ -58,16 +72,39 @@ class Door(Protocol):
         """Take part under this node's id; AlreadyRegistered if another process does."""
         ...
 
+    async def announce(self, host: str, port: int) -> None:
+        """Tell the other brokers where this one is reached."""
+        ...
+
+    async def members(self) -> list[Member]:
+        """The brokers that take part, by id, as far as can be seen: to find them, not to judge who lives."""
+        ...
+
     async def beat(self) -> None:
         """Say that this node lives."""
+        ...
+
+    async def vacancy(self) -> None:
+        """Return when a campaign may succeed: no live node has the right to write, as far as can be seen."""
         ...
 
     async def campaign(self) -> Token | None:
         """Become the one who writes, unless another live node is."""
         ...
 
-    async def controller_id(self) -> int | None:
-        """The node that claimed the right to write last."""
+    async def confirm(self, token: Token) -> None:
+        """Return if the right to write was still this token's when the call began, else Deposed.
+
+        OSError: it cannot be told.
+        """
+        ...
+
+    async def resign(self) -> None:
+        """Write nothing more, and let another node have the right to at once."""
+        ...
+
+    async def controller(self) -> Member | None:
+        """The node that claimed the right to write last, if it takes part."""
         ...
 
     async def append(self, token: Token, expected_offset: int, records: Sequence[MetadataRecord]) -> None:

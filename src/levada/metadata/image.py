@@ -87,6 +87,10 @@ class BrokerState:
     is_shutting_down: bool = False
     log_dirs: tuple[bytes, ...] = ()
 
+    def endpoint(self, listener: str) -> BrokerEndpoint | None:
+        """Where clients of a listener reach it, None if it has no such listener."""
+        return next((one for one in self.endpoints if one.name == listener), None)
+
     def has_online(self, directory_id: bytes | None) -> bool:
         """Whether a replica in this directory can be served; a broker that names no directories has one."""
         return directory_id is None or not self.log_dirs or directory_id in self.log_dirs
@@ -112,6 +116,11 @@ class Image:
     def config_of(self, type_: int, name: str) -> Mapping[str, str]:
         """What was set for a resource."""
         return self.configs.get(Resource(type_, name)) or nothing()
+
+    def live_endpoint(self, broker_id: int, listener: str) -> BrokerEndpoint | None:
+        """Where clients of a listener reach a broker, None if it does not live or has no such listener."""
+        broker = self.brokers.get(broker_id)
+        return None if broker is None or broker.is_fenced else broker.endpoint(listener)
 
     def live_brokers(self) -> list[BrokerState]:
         """The brokers that may be given work, by id."""

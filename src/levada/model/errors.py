@@ -353,6 +353,12 @@ class NotController(ApiError):
     code = ErrorCode.NOT_CONTROLLER
 
 
+class ControllerLost(ApiError):
+    """The controller was deposed, or could not be heard, before it answered: it may have carried out what was asked."""
+
+    code = ErrorCode.REQUEST_TIMED_OUT
+
+
 class BrokerIdNotRegistered(ApiError):
     code = ErrorCode.BROKER_ID_NOT_REGISTERED
 

@@ -23,12 +23,18 @@ NOTES: dict[str, str] = {
 """What there is to say about keys without an effect, where Kafka's name promises one."""
 
 BROKER_MEANINGS: dict[str, str] = {
-    "advertised.listeners": "What clients are told to connect to; the listener, where it is not given.",
+    "advertised.listeners": (
+        "What clients of each listener are told to connect to; the listeners, where it is not given. One that is left "
+        "out is told to no client."
+    ),
     "auto.create.topics.enable": "Create a topic when a client first asks for it.",
     "broker.heartbeat.interval.ms": "How often a broker tells the controller that it lives.",
     "broker.id": "The older name of `node.id`.",
     "broker.rack": "Where this broker stands; replicas of a partition are kept on different racks.",
-    "broker.session.timeout.ms": "A broker that was not heard for so long is taken for dead.",
+    "broker.session.timeout.ms": (
+        "A broker that the controller has not heard for so long is fenced; a controller that is silent for so long is "
+        "succeeded by another."
+    ),
     "compression.gzip.level": "The level where a topic's compression is gzip; -1 is the codec's own.",
     "compression.lz4.level": "The level where a topic's compression is lz4.",
     "compression.type": "What batches are stored with; `producer` keeps them as they came.",
@@ -60,8 +66,16 @@ BROKER_MEANINGS: dict[str, str] = {
     "group.max.session.timeout.ms": "The longest session timeout a member may ask for.",
     "group.max.size": "How many members a group can have.",
     "group.min.session.timeout.ms": "The shortest session timeout a member may ask for.",
+    "initial.broker.registration.timeout.ms": "How long a broker that starts waits for a controller.",
+    "inter.broker.listener.name": (
+        "The listener over which brokers ask each other, PLAINTEXT or else the first where it is not given; the others "
+        "refuse what only brokers may ask."
+    ),
     "listener.security.protocol.map": "What the names of listeners stand for; PLAINTEXT is what is served.",
-    "listeners": "Where to listen: one listener, PLAINTEXT; an empty host means every interface.",
+    "listeners": (
+        "Where to listen: `NAME://HOST:PORT`, with commas between; names and ports differ, an empty host means every "
+        "interface."
+    ),
     "log.cleaner.backoff.ms": "How often compacted logs are looked at while none of them needs cleaning.",
     "log.cleaner.dedupe.buffer.size": (
         "Memory for the keys of the logs that are cleaned at a time, 24 bytes each, shared by `log.cleaner.threads`; "
@@ -174,7 +188,10 @@ BROKER_MEANINGS: dict[str, str] = {
     ),
     "transaction.state.log.segment.bytes": "The segment size of `__transaction_state` when it is made.",
     "transactional.id.expiration.ms": "How long a transactional id that is not used is remembered.",
-    "zookeeper.connect": "Not served yet: a broker that is given one does not start; the coordinator is local.",
+    "zookeeper.connect": (
+        "The ZooKeeper ensemble that keeps the cluster's metadata (`pip install 'levada[zookeeper]'`), with a path of "
+        "its own behind it; `--coordinator` wins."
+    ),
 }
 
 TOPIC_MEANINGS: dict[str, str] = {

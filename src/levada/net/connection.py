@@ -54,6 +54,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport
         self.ip = "?"
         self.peer = "?"
+        self.listener = settings.listener
+        self.serves_brokers = settings.serves_brokers
 
     # The transport's calls
 

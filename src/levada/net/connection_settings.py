@@ -25,3 +25,7 @@ class ConnectionSettings:
     """For what is read from files to be sent."""
     perf_ns: Callable[[], int] = time.perf_counter_ns
     unsent: UnsentMemory = field(default_factory=UnsentMemory)
+    listener: str = "PLAINTEXT"
+    """Its name; the other fields are the same for all listeners of a server."""
+    serves_brokers: bool = True
+    """Whether brokers may ask here what clients may not."""

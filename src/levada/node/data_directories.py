@@ -76,10 +76,13 @@ class DataDirectories:
                 raise ConfigError(f"{path} and {other} have the same directory.id; remove the one that is a copy")
 
     @property
-    def likely_cluster_id(self) -> str:
-        """What the directories say, else a new one."""
+    def known_cluster_id(self) -> str | None:
+        """What the directories say, if they are not all new."""
         known = [identity for identity in self._identities.values() if identity is not None]
-        return known[0].cluster_id if known else uuid_to_text(new_uuid(self._entropy))
+        return known[0].cluster_id if known else None
+
+    def new_cluster_id(self) -> str:
+        return uuid_to_text(new_uuid(self._entropy))
 
     def open(self, config: LogConfig, jitter: Callable[[int], int], open_files: int) -> LogDirectories:
         """Read what each knows of its logs."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 
@@ -16,11 +16,11 @@ from levada.broker.group_warnings import warn_of_broker_settings
 from levada.broker.handlers import HANDLERS
 from levada.broker.metrics import BrokerMetrics
 from levada.broker.route import routes_of
-from levada.broker.settings import BrokerIdentity
+from levada.broker.settings import BrokerIdentity, Endpoint
 from levada.controller.adoption import AdoptRequest, SkipProducerIdsRequest
 from levada.controller.decision import Defaults
-from levada.doors.local import LocalDoor
-from levada.metadata.door import DoorError
+from levada.metadata.delta import Delta
+from levada.metadata.door import Door, DoorError
 from levada.metadata.image import Image
 from levada.model.config import ConfigError
 from levada.model.errors import KafkaStorageError
@@ -33,18 +33,21 @@ from levada.net.open_connections import OpenConnections
 from levada.net.request_memory import RequestMemory
 from levada.node.broker_view import NodeView
 from levada.node.cleaning import LogCleaning
+from levada.node.coordinator import Coordinator, is_private, open_coordinator
 from levada.node.data_directories import DataDirectories
 from levada.node.directories import Found, Unfinished, topics_to_adopt
 from levada.node.directory_watch import DirectoryWatch
 from levada.node.disk_usage import DiskUsage
 from levada.node.found_logs import find_logs
 from levada.node.limits import connection_limits, files_kept_open, open_files_warning
-from levada.node.membership import ClusterMembership
+from levada.node.listeners import ListenerSettings
+from levada.node.membership import ClusterMembership, Times
+from levada.node.metadata_copy import MetadataCopy, read_copy
 from levada.node.metadata_tail import MetadataTail
 from levada.node.metrics_endpoint import MetricsEndpoint
 from levada.node.moving import Moves
 from levada.node.opening import open_replicas
-from levada.node.settings import NodeSettings, coordinator_directory, without_meaning
+from levada.node.settings import NodeSettings, without_meaning
 from levada.node.start_errors import cannot_listen
 from levada.node.upkeep import Intervals, Upkeep
 from levada.protocol.api import ApiKey
@@ -60,6 +63,8 @@ logger = logging.getLogger(__name__)
 HOT_APIS = (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.METADATA)
 
 METRICS_TICK_SECONDS = 5.0
+REPLICAS = 1
+"""Of a partition: brokers do not copy records from each other yet."""
 GRACE_SECONDS = 1.0
 """How long a stopping node waits for replies, long polls among them, to leave."""
 
@@ -69,7 +74,8 @@ class RunningParts:
     """What there is of a node that has started."""
 
     broker: Broker
-    listener: Listener
+    membership: ClusterMembership
+    listeners: list[Listener]
     cleaning: LogCleaning
 
 
@@ -86,6 +92,8 @@ class Node:
         self._connections = OpenConnections(connection_limits(self._config, settings.open_files_allowed), self._backlog)
         self._memory = RequestMemory(self._config["queued.max.request.bytes"])
         self._directories = DataDirectories(world.disk, world.entropy, settings)
+        self._copy = None if is_private(settings) else MetadataCopy(world.disk, settings.data_directory)
+        """Of the metadata; a coordinator of this node's own lies in the same directory."""
         self.on_fatal: Callable[[str], None] = lambda _: None
         """Called when this node cannot go on, with the reason; the caller of `start` should stop it."""
         self.metrics = Registry()
@@ -103,7 +111,8 @@ class Node:
 
     @property
     def port(self) -> int:
-        return self.parts.listener.port
+        """Of the first listener."""
+        return self.parts.listeners[0].port
 
     async def start(self) -> None:
         """Recover the data directory, join the cluster, open the port; ConfigError or OSError when that cannot be."""
@@ -116,30 +125,46 @@ class Node:
         await self._open_endpoint()
         incarnation = new_uuid(self._world.entropy)
         try:
-            door = self._open_door(incarnation)
-            tail = MetadataTail(door)
-            membership = self._membership(door, tail)
-            await membership.join()
-            broker = self._make_broker(await self._identity(door), membership)
+            coordinator = self._open_coordinator(incarnation)
+            door = coordinator.door
+            cluster_id = await self._cluster_id(door)
+            self._directories.identify(cluster_id)
+            tail = MetadataTail(door, self._copy)
+            membership = self._membership(door, tail, incarnation)
+            await membership.join(cluster_id)
+            self._refuse_forgetful(tail.image)
+            broker = self._make_broker(BrokerIdentity(self._settings.node_id, cluster_id), membership)
             self._endings.push_async_callback(self._close_logs, broker)
             self._endings.push_async_callback(membership.stop)
             # Again when the port is open, before all else ends; here for a start that does not come so far.
             self._endings.callback(broker.close)
-            unfinished = await self._recover(broker, membership, tail)
-            listener = await self._bind(broker)
-            await membership.register(broker, incarnation, self._config["broker.rack"])
+            if self._copy is not None:
+                self._endings.callback(self._copy.close)
+            if is_private(self._settings):
+                # What lies in the directories may have to be taken over before it can be opened.
+                await membership.begin_campaigning()
+            unfinished = await self._recover(broker, membership, tail, coordinator.show)
+            listeners = await self._bind(broker)
+            if not is_private(self._settings):
+                # A controller must answer the other brokers before it can be one.
+                await self._open_ports(listeners)
+                await membership.announce(self._inter_broker_endpoint(broker))
+                await membership.begin_campaigning()
+            await membership.register(broker, self._config["broker.rack"])
         except DoorError as error:
             raise ConfigError(str(error)) from error
         except KafkaStorageError as error:
             # The controller is this node itself, and refuses it what the disk has refused.
             raise OSError(str(error)) from error
-        membership.keep_beating(broker, self._config["broker.heartbeat.interval.ms"])
+        membership.keep_beating(broker)
         cleaning = self._start_upkeep(broker, membership, unfinished)
         # What a dead broker has left is shown when it is on the device, where configuration wants that.
         await broker.flushing.drain()
-        self._parts = RunningParts(broker, listener, cleaning)
+        self._parts = RunningParts(broker, membership, listeners, cleaning)
         self._endings.push_async_callback(self._end_requests, self._parts)
-        await listener.start()
+        if is_private(self._settings):
+            await self._open_ports(listeners)
+            await membership.announce(self._inter_broker_endpoint(broker))
         self._state = RUNNING
         logger.info(
             "started node_id=%d cluster_id=%s topics=%d kernel=%s",
@@ -155,8 +180,11 @@ class Node:
         await self._endings.aclose()
 
     async def _end_requests(self, parts: RunningParts) -> None:
-        """Accept no more, and answer those that wait."""
-        parts.listener.close()
+        """Have others lead, accept no more, and answer those that wait."""
+        await parts.membership.leave(parts.broker)
+        await parts.membership.resign()
+        for listener in parts.listeners:
+            listener.close()
         parts.broker.close()
         await self._connections.close(GRACE_SECONDS)
 
@@ -167,36 +195,56 @@ class Node:
             for directory in broker.logs:
                 directory.close(broker.epoch)
 
-    def _open_door(self, incarnation: bytes) -> LocalDoor:
-        door = LocalDoor(
-            self._world,
-            coordinator_directory(self._settings),
-            self._settings.node_id,
-            uuid_to_text(incarnation),
-            self._config["broker.session.timeout.ms"],
-        )
-        door.open()
-        self._endings.push_async_callback(door.close)
-        return door
+    def _open_coordinator(self, incarnation: bytes) -> Coordinator:
+        coordinator = open_coordinator(self._world, self._settings, uuid_to_text(incarnation))
+        self._endings.push_async_callback(coordinator.close)
+        return coordinator
 
-    def _membership(self, door: LocalDoor, tail: MetadataTail) -> ClusterMembership:
-        config = self._config
+    async def _cluster_id(self, door: Door) -> str:
+        """Only a cluster that begins is given an id: by a broker that is new, or that has it to itself."""
+        known = self._directories.known_cluster_id
+        is_new = known is None or is_private(self._settings)
+        proposal = (known or self._directories.new_cluster_id()) if is_new else None
+        cluster_id = await door.cluster_id(proposal)
+        if cluster_id is None:
+            raise ConfigError(
+                f"{self._settings.data_directory} belongs to cluster {known}, and the coordinator"
+                f" {self._settings.coordinator} knows of none: if it has lost its memory, `levada metadata restore`"
+                " gives it back"
+            )
+        return cluster_id
+
+    def _refuse_forgetful(self, image: Image) -> None:
+        """To follow a coordinator that knows less than this broker would be to forget topics, and remove their logs."""
+        if self._copy is None:
+            return
+        applied = read_copy(self._world.disk, self._settings.data_directory)
+        if applied is not None and image.offset < applied.image.offset:
+            raise ConfigError(
+                f"the coordinator {self._settings.coordinator} ends at offset {image.offset}, and this broker has"
+                f" applied offset {applied.image.offset}: it is an older copy; `levada metadata restore` into an empty"
+                " one brings the newer state back"
+            )
+
+    def _membership(self, door: Door, tail: MetadataTail, incarnation: bytes) -> ClusterMembership:
+        config, node_id = self._config, self._settings.node_id
         defaults = Defaults(
             partitions=config["num.partitions"],
             replication_factor=config["default.replication.factor"],
             allows_deletion=config["delete.topic.enable"],
-            node_id=self._settings.node_id,
+            max_replicas=REPLICAS,
+            node_id=node_id,
             given=self._settings.config.given,
         )
+        times = Times(
+            heartbeat_interval_ms=config["broker.heartbeat.interval.ms"],
+            session_timeout_ms=config["broker.session.timeout.ms"],
+            registration_timeout_ms=config["initial.broker.registration.timeout.ms"],
+        )
         snapshot_bytes = config["metadata.log.max.record.bytes.between.snapshots"]
-        return ClusterMembership(self._world, door, tail, defaults, snapshot_bytes, self._fail)
-
-    async def _identity(self, door: LocalDoor) -> BrokerIdentity:
-        """Who this node is; its directories must belong to the coordinator's cluster."""
-        settings = self._settings
-        cluster_id = await door.cluster_id(self._directories.likely_cluster_id)
-        self._directories.identify(cluster_id)
-        return BrokerIdentity(settings.node_id, cluster_id, settings.advertised_host, settings.advertised_port)
+        return ClusterMembership(
+            self._world, door, tail, node_id, incarnation, defaults, times, snapshot_bytes, self._fail
+        )
 
     def _make_broker(self, identity: BrokerIdentity, membership: ClusterMembership) -> Broker:
         world = self._world
@@ -209,14 +257,20 @@ class Node:
         register_broker_gauges(self.metrics, view)
         return broker
 
-    async def _recover(self, broker: Broker, membership: ClusterMembership, tail: MetadataTail) -> list[Unfinished]:
+    async def _recover(
+        self,
+        broker: Broker,
+        membership: ClusterMembership,
+        tail: MetadataTail,
+        show: Callable[[Delta, Image], None],
+    ) -> list[Unfinished]:
         """Open the logs that the metadata gives this node, and follow what it gives later; the moves to resume."""
         self._state = RECOVERY
         found = find_logs(self._world.disk, broker)
-        await membership.lead()
         is_adopted = await self._adopt(found.partitions, membership, tail.image)
-        broker.load(tail.image)
-        await open_replicas(self._world, broker, found.partitions, tail.image)
+        image = tail.image
+        broker.load(image)
+        await open_replicas(self._world, broker, found.partitions, image)
         self._is_recovered = True
         logs = broker.logs.logs
         if is_adopted:
@@ -225,7 +279,12 @@ class Node:
         warning = open_files_warning(self._settings.open_files_allowed, sum(len(log.segments) for log in logs))
         if warning is not None:
             logger.warning("%s", warning)
-        tail.follow(broker.follow)
+
+        async def follow(delta: Delta, image: Image) -> None:
+            await broker.follow(delta, image)
+            show(delta, image)
+
+        await tail.follow(follow, since=image)
         return found.unfinished
 
     def _limit_connections(self, config: BrokerConfig) -> None:
@@ -233,7 +292,7 @@ class Node:
 
     async def _adopt(self, found: list[Found], membership: ClusterMembership, image: Image) -> bool:
         """The first node of a cluster takes over the topics that lie in its directory."""
-        if image.offset >= 0:
+        if image.offset >= 0 or not membership.is_controller or not is_private(self._settings):
             return False
         return bool(await membership.submit(AdoptRequest(self._settings.node_id, topics_to_adopt(found)), 0))
 
@@ -249,12 +308,12 @@ class Node:
             files_kept_open(self._settings.open_files_allowed),
         )
 
-    async def _bind(self, broker: Broker) -> Listener:
-        """The port, which brokers and clients are told before it is open."""
-        settings, config = self._settings, self._config
+    async def _bind(self, broker: Broker) -> list[Listener]:
+        """The ports, which brokers and clients are told before they are open."""
+        config = self._config
         dispatcher = Dispatcher(routes_of(HANDLERS), broker, broker.metrics)
         dispatcher.warm(HOT_APIS)
-        connection_settings = ConnectionSettings(
+        common = ConnectionSettings(
             scratch=bytearray(SCRATCH_SIZE),
             max_frame_size=config["socket.request.max.bytes"],
             async_disk=self._world.async_disk,
@@ -263,19 +322,37 @@ class Node:
             unsent=broker.unsent,
             perf_ns=self._world.clock.perf_ns,
         )
+        listeners, endpoints = [], []
+        for one in self._settings.listeners:
+            listener = await self._listen(one, dispatcher, common)
+            listeners.append(listener)
+            logger.info("listening listener=%s address=%s:%d", one.name, one.host or "0.0.0.0", listener.port)
+            endpoint = one.endpoint(listener.port)
+            endpoints += [] if endpoint is None else [endpoint]
+        broker.identity = replace(broker.identity, endpoints=tuple(endpoints))
+        return listeners
+
+    async def _listen(self, one: ListenerSettings, dispatcher: Dispatcher, common: ConnectionSettings) -> Listener:
+        serves_brokers = one.name == self._settings.inter_broker_listener
+        settings = replace(common, listener=one.name, serves_brokers=serves_brokers)
+
+        def connect() -> ServerConnection:
+            return ServerConnection(dispatcher, settings, self._connections)
+
         try:
-            listener = await self._world.net.listen(
-                settings.listen_host,
-                settings.listen_port,
-                lambda: ServerConnection(dispatcher, connection_settings, self._connections),
-                self._backlog,
-            )
+            listener = await self._world.net.listen(one.host, one.port, connect, self._backlog)
         except OSError as error:
-            raise cannot_listen(error, settings.listen_host, settings.listen_port, "listeners (--listen)") from error
+            raise cannot_listen(error, one.host, one.port, "listeners (--listen)") from error
         self._endings.callback(listener.close)
-        if not broker.identity.port:
-            broker.identity = replace(broker.identity, port=listener.port)
         return listener
+
+    async def _open_ports(self, listeners: Iterable[Listener]) -> None:
+        for listener in listeners:
+            await listener.start()
+
+    def _inter_broker_endpoint(self, broker: Broker) -> Endpoint:
+        [endpoint] = [one for one in broker.identity.endpoints if one.listener == self._settings.inter_broker_listener]
+        return endpoint
 
     def _start_upkeep(self, broker: Broker, membership: ClusterMembership, unfinished: list[Unfinished]) -> LogCleaning:
         config, endings = self._config, self._endings
@@ -324,7 +401,7 @@ class Node:
             return
         endpoint = MetricsEndpoint(self.metrics, lambda: self._state == RUNNING)
         self._endings.callback(endpoint.close)
-        host = self._settings.listen_host
+        host = self._settings.listeners[0].host
         try:
             await endpoint.start(self._world.net, host, port)
         except OSError as error:

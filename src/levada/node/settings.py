@@ -4,22 +4,17 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os.path import abspath
-from socket import gethostname
 
 from levada.model.broker_keys import NODE_KEYS
 from levada.model.config import Config, ConfigError
 from levada.model.config_checks import config_fault
 from levada.model.key_meanings import BROKER_MEANINGS
 from levada.model.timestamp_types import as_kafka_writes
-
-EVERY_INTERFACE = ("", "0.0.0.0", "::")
-"""Addresses to listen on that mean nothing to a client."""
+from levada.node.listeners import ListenerSettings, inter_broker_listener, listeners_of
 
 ENOUGH_OPEN_FILES = 1 << 20
 
-MAX_PORT = 65_535
 LOCAL = "local"
-COORDINATOR_DIRECTORY = "coordinator"
 
 SERVED_KEYS = frozenset(BROKER_MEANINGS)
 """Keys that change something here; the others are accepted with a warning."""
@@ -31,11 +26,8 @@ class NodeSettings:
     node_id: int
     coordinator: str
     """Where the cluster's state lives: `local` or `zookeeper://host:port,host:port/path`."""
-    listen_host: str
-    listen_port: int
-    advertised_host: str
-    advertised_port: int
-    """0 stands for the port that is listened on."""
+    listeners: tuple[ListenerSettings, ...]
+    inter_broker_listener: str
     config: Config
     open_files_allowed: int
 
@@ -45,8 +37,10 @@ class NodeSettings:
         return self.data_directories[0]
 
 
-def node_settings(given: Mapping[str, str], open_files_allowed: int = ENOUGH_OPEN_FILES) -> NodeSettings:
-    """Check every given key and work out where to listen and where to keep data."""
+def node_settings(
+    given: Mapping[str, str], open_files_allowed: int = ENOUGH_OPEN_FILES, *, coordinator: str | None = None
+) -> NodeSettings:
+    """Check every given key and work out where to listen and where to keep data; a coordinator wins over the keys'."""
     config = Config(NODE_KEYS, {key: as_kafka_writes(key, value) for key, value in given.items()})
     if tuple(config["process.roles"] or ()) == ("controller",):
         raise ConfigError(
@@ -56,32 +50,16 @@ def node_settings(given: Mapping[str, str], open_files_allowed: int = ENOUGH_OPE
     fault = config_fault(config)
     if fault is not None:
         raise ConfigError(fault)
-    host, port = _endpoint(config, "listeners")
-    advertised_host, advertised_port = (
-        _endpoint(config, "advertised.listeners") if config["advertised.listeners"] else (host, port)
-    )
+    listeners = listeners_of(config)
     return NodeSettings(
         data_directories=_data_directories(config),
         node_id=_node_id(config),
-        coordinator=_coordinator(config),
-        listen_host=host,
-        listen_port=port,
-        advertised_host=gethostname() if advertised_host in EVERY_INTERFACE else advertised_host,
-        advertised_port=advertised_port,
+        coordinator=coordinator or _coordinator(config),
+        listeners=listeners,
+        inter_broker_listener=inter_broker_listener(config, listeners),
         config=config,
         open_files_allowed=open_files_allowed,
     )
-
-
-def coordinator_directory(settings: NodeSettings) -> str:
-    """Where the local coordinator keeps its files; ConfigError for a coordinator of another kind."""
-    kind, _, directory = settings.coordinator.partition(":")
-    if kind != LOCAL:
-        raise ConfigError(
-            f"the coordinator {settings.coordinator} is not served yet; start this broker by itself"
-            " with --coordinator local"
-        )
-    return directory or f"{settings.data_directory}/{COORDINATOR_DIRECTORY}"
 
 
 def without_meaning(config: Config) -> list[str]:
@@ -111,31 +89,3 @@ def _node_id(config: Config) -> int:
 def _coordinator(config: Config) -> str:
     """A file of the ZooKeeper era chooses its coordinator by naming the ensemble."""
     return f"zookeeper://{config['zookeeper.connect']}" if config["zookeeper.connect"] else LOCAL
-
-
-def _endpoint(config: Config, key: str) -> tuple[str, int]:
-    """The host and port of the listener for clients; one is what this version has.
-
-    Those of Apache's controllers are left out: here brokers ask each other through the coordinator.
-    """
-    for_controllers = config["controller.listener.names"] or ()
-    listeners = [each for each in config[key] if each.partition("://")[0] not in for_controllers]
-    if len(listeners) != 1:
-        raise ConfigError(f"{key} must name exactly one listener for clients, not {','.join(listeners)!r}")
-    name, separator, address = listeners[0].rpartition("://")
-    named = (each.strip().partition(":") for each in config["listener.security.protocol.map"].split(","))
-    protocol = {listener: protocol for listener, _, protocol in named}.get(name, name)
-    return parse_listener(key, f"{protocol}{separator}{address}")
-
-
-def parse_listener(key: str, text: str) -> tuple[str, int]:
-    """`PLAINTEXT://host:port` or `host:port`; IPv6 addresses in brackets."""
-    protocol, separator, address = text.rpartition("://")
-    if separator and protocol != "PLAINTEXT":
-        raise ConfigError(f"{key} {text!r}: only PLAINTEXT listeners are served")
-    host, colon, port = address.rpartition(":")
-    if not colon or not port.isdigit():
-        raise ConfigError(f"{key} must look like HOST:PORT, not {text!r}")
-    if int(port) > MAX_PORT:
-        raise ConfigError(f"{key}: the port of {text!r} is out of range: it is a number from 0 to {MAX_PORT}")
-    return host.removeprefix("[").removesuffix("]"), int(port)

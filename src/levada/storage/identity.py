@@ -21,21 +21,26 @@ class DirectoryIdentity:
 
 def load_identity(disk: Disk, directory: str, node_id: int) -> DirectoryIdentity | None:
     """The directory's identity, if it has one; ConfigError when it is another node's."""
+    found = read_identity(disk, directory)
+    if found is not None and found.node_id != node_id:
+        raise ConfigError(
+            f"{directory} belongs to node {found.node_id}; start it with that id or use another directory"
+        )
+    return found
+
+
+def read_identity(disk: Disk, directory: str) -> DirectoryIdentity | None:
+    """Whose the directory is, if it says so."""
     text = read_text(disk, directory, FILE_NAME)
     if text is None:
         return None
     properties = parse_properties(text)
     try:
-        found = DirectoryIdentity(
+        return DirectoryIdentity(
             properties["cluster.id"], int(properties["node.id"]), properties.get("directory.id", "")
         )
     except (KeyError, ValueError):
         raise ConfigError(f"{directory}/{FILE_NAME} is damaged; restore it or use another data directory") from None
-    if found.node_id != node_id:
-        raise ConfigError(
-            f"{directory} belongs to node {found.node_id}; start it with that id or use another directory"
-        )
-    return found
 
 
 def create_identity(disk: Disk, directory: str, node_id: int, cluster_id: str, entropy: Entropy) -> DirectoryIdentity:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from levada.testing.broker_time import BrokerTime
     from levada.testing.cluster import Cluster, Process, Service
     from levada.testing.embedded import EmbeddedBroker
+    from levada.testing.embedded_cluster import EmbeddedCluster
     from levada.testing.faults import NO_FAULTS, STORM, Faults, Step
     from levada.testing.simulation import Report, simulate, simulate_many
     from levada.testing.waiting import NotInTime, wait_until
@@ -23,6 +24,7 @@ __all__ = [
     "BrokerTime",
     "Cluster",
     "EmbeddedBroker",
+    "EmbeddedCluster",
     "Faults",
     "NotInTime",
     "Process",
@@ -41,6 +43,7 @@ _HOMES = {
     "levada.testing.broker_time": ("BrokerTime",),
     "levada.testing.cluster": ("Cluster", "Process", "Service"),
     "levada.testing.embedded": ("EmbeddedBroker",),
+    "levada.testing.embedded_cluster": ("EmbeddedCluster",),
     "levada.testing.faults": ("NO_FAULTS", "STORM", "Faults", "Step"),
     "levada.testing.simulation": ("Report", "simulate", "simulate_many"),
     "levada.testing.waiting": ("NotInTime", "wait_until"),

@@ -28,6 +28,8 @@ class GuardedNet:
         self._real = RealNet()
         self._listeners: list[RealListener] = []
         self._guards: dict[_Guard, None] = {}
+        self._made: list[asyncio.Transport] = []
+        """Connections of the broker's own, to other brokers."""
         self.descriptors: set[int] = set()
         """Of the open connections."""
         self._cut: set[str | None] = set()
@@ -41,7 +43,9 @@ class GuardedNet:
         return listener
 
     async def connect(self, host: str, port: int, connection_factory: ConnectionFactory) -> asyncio.Transport:
-        return await self._real.connect(host, port, connection_factory)
+        transport = await self._real.connect(host, port, connection_factory)
+        self._made = [*(one for one in self._made if not one.is_closing()), transport]
+        return transport
 
     # Faults
 
@@ -76,6 +80,8 @@ class GuardedNet:
             listener.close()
         for guard in list(self._guards):
             guard.abandon()
+        for transport in self._made:
+            transport.abort()
 
     # The guards' calls
 

@@ -1,28 +1,22 @@
 """A real broker inside the process of a test, with what a test wants to do with it."""
 
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from levada import aio
 from levada.client.blocking import Admin, Consumer, Producer
-from levada.client.blocking.portal import STOP_SECONDS, Portal
-from levada.client.errors import KafkaError
-from levada.client.types import RecordMetadata
 from levada.model.config import ConfigError
 from levada.node import node_settings
 from levada.node.development import DEVELOPMENT
-from levada.records import ConsumerRecord
 from levada.testing.broker_thread import BrokerThread
 from levada.testing.broker_time import BrokerTime
+from levada.testing.embedded_clients import EmbeddedClients
 from levada.testing.governed_time import GovernedTime
 from levada.testing.logs import never_print_logs
 from levada.testing.settings import dotted
-from levada.testing.topics import Value, create_topic, produce, read_topic
-from levada.testing.waiting import TIMEOUT_SECONDS, NotInTime
 from levada.world.real import open_files_allowed
 
 T = TypeVar("T")
@@ -35,7 +29,7 @@ CLOSE_SECONDS = 1.0
 HELPER_CLIENT_ID = "levada-testing"
 
 
-class EmbeddedBroker:
+class EmbeddedBroker(EmbeddedClients):
     """A broker on a free port of localhost, in a directory of its own that goes with it.
 
     >>> with EmbeddedBroker(num_partitions=3) as broker:
@@ -49,14 +43,12 @@ class EmbeddedBroker:
     """
 
     def __init__(self, settings: Mapping[str, object] | None = None, /, **keywords: object) -> None:
+        super().__init__()
         self._given = {**DEVELOPMENT, **dotted(settings, keywords)}
         self._governed = GovernedTime()
         self._directory: TemporaryDirectory[str] | None = None
         self._thread: BrokerThread | None = None
         self._port = 0
-        self._portal: Portal | None = None
-        self._helpers: _HelperClients | None = None
-        self._clients: list[Producer | Consumer | Admin] = []
         self.time = BrokerTime(self._governed, self._on_loop)
         """What the broker takes for the time."""
 
@@ -177,63 +169,6 @@ class EmbeddedBroker:
         finally:
             self.heal_connections()
 
-    # Topics
-
-    def create_topic(self, name: str, partitions: int = 1, **configs: object) -> None:
-        """A topic with Kafka's topic settings as keywords: `cleanup_policy="compact"`."""
-        helpers = self._helpers_at_work()
-        self._call(lambda: create_topic(helpers.admin, name, partitions, dotted(None, configs)))
-
-    def produce(
-        self,
-        topic: str,
-        values: Iterable[Value],
-        *,
-        partition: int | None = None,
-        headers: Mapping[str, bytes] | None = None,
-        timestamp_ms: int | None = None,
-    ) -> list[RecordMetadata]:
-        """Send values, or (key, value) pairs, of bytes or str, and wait until they are acknowledged."""
-        helpers = self._helpers_at_work()
-        return self._call(
-            lambda: produce(
-                helpers.producer, topic, values, partition=partition, headers=headers, timestamp_ms=timestamp_ms
-            )
-        )
-
-    def records(self, topic: str, *, isolation_level: str = "read_uncommitted") -> list[ConsumerRecord]:
-        """All records that a topic has now, by partition and offset."""
-        return self.wait_for_records(topic, 0, isolation_level=isolation_level)
-
-    def wait_for_records(
-        self,
-        topic: str,
-        count: int = 1,
-        timeout: float = TIMEOUT_SECONDS,
-        *,
-        isolation_level: str = "read_uncommitted",
-    ) -> list[ConsumerRecord]:
-        """All records of a topic, which need not exist yet, once there are `count` or more; else NotInTime."""
-        self._helpers_at_work()
-        return self._call(lambda: read_topic(self._new_reader, topic, count, timeout, isolation_level))
-
-    # Clients
-
-    def producer(self, **options: Any) -> Producer:
-        """A blocking producer of this broker, closed with it."""
-        return self._kept(Producer(self.bootstrap, **options))
-
-    def consumer(self, *topics: str, **options: Any) -> Consumer:
-        """A blocking consumer that begins with the first record, unless told otherwise; closed with the broker."""
-        consumer = self._kept(Consumer(self.bootstrap, **{"auto_offset_reset": "earliest", **options}))
-        if topics:
-            consumer.subscribe(topics)
-        return consumer
-
-    def admin(self, **options: Any) -> Admin:
-        """A blocking admin client of this broker, closed with it."""
-        return self._kept(Admin(self.bootstrap, **options))
-
     # The inside
 
     def _start_thread(self, directory: str) -> None:
@@ -252,6 +187,9 @@ class EmbeddedBroker:
         if thread is not None:
             thread.stop()
 
+    def refuse_if_not_running(self) -> None:
+        self._running()
+
     def _running(self) -> BrokerThread:
         if self._thread is None:
             raise RuntimeError("the broker does not run")
@@ -265,65 +203,3 @@ class EmbeddedBroker:
         self._port = 0
         if directory is not None:
             directory.cleanup()
-
-    def _helpers_at_work(self) -> "_HelperClients":
-        self._running()
-        if self._portal is None:
-            self._portal = Portal("levada-testing")
-        if self._helpers is None:
-            self._helpers = self._call(self._new_helpers)
-        return self._helpers
-
-    async def _new_helpers(self) -> "_HelperClients":
-        return _HelperClients(self.bootstrap)
-
-    def _new_reader(self, **options: Any) -> aio.Consumer:
-        return aio.Consumer(self.bootstrap, client_id=HELPER_CLIENT_ID, **options)
-
-    def _call(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        assert self._portal is not None
-        try:
-            return self._portal.call(work())
-        except (KafkaError, NotInTime) as error:
-            # Its text says all: a failing test shows its own line, without the inside of a client and its thread.
-            raise error.with_traceback(None) from None
-
-    def _kept(self, client: C) -> C:
-        self._clients.append(client)
-        return client
-
-    def _close_clients(self) -> None:
-        """All of them, though some cannot say goodbye: the error of one is raised when the others are closed."""
-        clients, self._clients = self._clients, []
-        with ExitStack() as stack:
-            stack.callback(self._close_helpers)
-            for client in reversed(clients):
-                stack.callback(client.close, CLOSE_SECONDS)
-
-    def _close_helpers(self) -> None:
-        portal, self._portal = self._portal, None
-        helpers, self._helpers = self._helpers, None
-        if portal is None:
-            return
-        try:
-            if helpers is not None:
-                portal.call(helpers.close())
-        finally:
-            portal.stop(_nothing)
-            portal.join(STOP_SECONDS)
-
-
-class _HelperClients:
-    """The clients behind the helpers."""
-
-    def __init__(self, bootstrap: str) -> None:
-        self.admin = aio.Admin(bootstrap, client_id=HELPER_CLIENT_ID)
-        self.producer = aio.Producer(bootstrap, client_id=HELPER_CLIENT_ID, delivery_timeout_ms=30_000, linger_ms=0)
-
-    async def close(self) -> None:
-        await self.producer.close(CLOSE_SECONDS)
-        await self.admin.close()
-
-
-async def _nothing() -> None:
-    pass

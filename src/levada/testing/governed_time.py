@@ -11,6 +11,7 @@ from contextvars import Context
 from typing import Any, Final, TypeAlias, TypeVarTuple
 
 from levada.broker.delayed import DelayedOperations
+from levada.world.real import boot_id
 
 NANOSECONDS: Final = 1_000_000_000
 NANOSECONDS_PER_MS: Final = 1_000_000
@@ -110,6 +111,10 @@ class GovernedClock:
     def __init__(self, governed: GovernedTime) -> None:
         self.now_ms = governed.now_ms
         self.monotonic_ms = governed.monotonic_ms
+        self.awake_ms = governed.monotonic_ms
+
+    def boot_id(self) -> str:
+        return boot_id()
 
 
 class GovernedLoop(asyncio.SelectorEventLoop):

@@ -8,10 +8,12 @@ import pytest
 
 if TYPE_CHECKING:
     from levada.testing.embedded import EmbeddedBroker
+    from levada.testing.embedded_cluster import EmbeddedCluster
 
 MARK = "levada"
 
 MakeBroker: TypeAlias = "Callable[..., EmbeddedBroker]"
+MakeCluster: TypeAlias = "Callable[..., EmbeddedCluster]"
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -62,5 +64,20 @@ def make_levada_broker(levada_settings: Mapping[str, object]) -> "Iterator[MakeB
         def make(settings: Mapping[str, object] | None = None, /, **keywords: object) -> EmbeddedBroker:
             wanted = {**dotted(levada_settings, {}), **dotted(settings, keywords)}
             return brokers.enter_context(EmbeddedBroker(wanted))
+
+        yield make
+
+
+@pytest.fixture
+def levada_cluster(levada_settings: Mapping[str, object]) -> "Iterator[MakeCluster]":
+    """Starts clusters, `levada_cluster(brokers=3)`, each with settings of its own; all stop with the test."""
+    from levada.testing.embedded_cluster import EmbeddedCluster
+    from levada.testing.settings import dotted
+
+    with ExitStack() as clusters:
+
+        def make(brokers: int = 3, settings: Mapping[str, object] | None = None, **keywords: object) -> EmbeddedCluster:
+            wanted = {**dotted(levada_settings, {}), **dotted(settings, keywords)}
+            return clusters.enter_context(EmbeddedCluster(brokers, wanted))
 
         yield make

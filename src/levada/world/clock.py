@@ -19,6 +19,18 @@ class Clock(Protocol):
         ...
 
 
+class MachineClock(Clock, Protocol):
+    """What it also tells, for processes of one machine to compare."""
+
+    def awake_ms(self) -> int:
+        """Milliseconds that never go back and stand still while the machine sleeps: one count for all processes."""
+        ...
+
+    def boot_id(self) -> str:
+        """Names the time since the machine was switched on: what another one has, this machine has forgotten."""
+        ...
+
+
 class Entropy(Protocol):
     """Everything random: ids, jitter, choices."""
 

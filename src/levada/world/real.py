@@ -8,6 +8,7 @@ import resource
 import time
 from collections.abc import Callable, Coroutine
 from functools import cache
+from pathlib import Path
 from typing import TypeVar
 
 from levada.world.real_async_disk import RealAsyncDisk
@@ -28,6 +29,14 @@ else:
 T = TypeVar("T")
 
 
+@cache
+def boot_id() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return "unknown"
+
+
 class RealClock:
     is_system_time = True
     """Compiled code may read the time itself instead of asking here."""
@@ -37,6 +46,11 @@ class RealClock:
 
     def monotonic_ms(self) -> int:
         return time.clock_gettime_ns(_MONOTONIC) // 1_000_000
+
+    def awake_ms(self) -> int:
+        return time.monotonic_ns() // 1_000_000
+
+    boot_id = staticmethod(boot_id)
 
     # Not a method around it: dispatch asks twice a request.
     perf_ns = staticmethod(time.perf_counter_ns)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from levada.world.clock import Clock, Entropy
+from levada.world.clock import Clock, Entropy, MachineClock
 from levada.world.disk import AsyncDisk, Disk
 from levada.world.net import Net
 from levada.world.workers import Workers
@@ -10,7 +10,7 @@ from levada.world.workers import Workers
 
 @dataclass(frozen=True, slots=True)
 class World:
-    clock: Clock
+    clock: MachineClock
     entropy: Entropy
     disk: Disk
     async_disk: AsyncDisk

@@ -59,7 +59,13 @@ def a_connection() -> ServerConnection:
     """What a dispatcher needs of one."""
     return cast(
         ServerConnection,
-        SimpleNamespace(peer="peer", keep=lambda frame: memoryview(bytes(frame)), hold_for=lambda reply: reply),
+        SimpleNamespace(
+            peer="peer",
+            listener="PLAINTEXT",
+            serves_brokers=True,
+            keep=lambda frame: memoryview(bytes(frame)),
+            hold_for=lambda reply: reply,
+        ),
     )
 
 

@@ -260,7 +260,9 @@ class Dispatched:
         body = encode_bytes(HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), version)
         frame = memoryview(encode_request_header(ApiKey.HEARTBEAT, version, 1, "c") + body)
         self.sent_bytes = len(frame)
-        return self._dispatcher(frame, cast(ServerConnection, SimpleNamespace(peer="p")))
+        return self._dispatcher(
+            frame, cast(ServerConnection, SimpleNamespace(peer="p", listener="PLAINTEXT", serves_brokers=True))
+        )
 
     def _handle(self, message: HeartbeatRequest, request: Request) -> HeartbeatResponse | Awaitable[HeartbeatResponse]:
         self.clock.ns += self.local_ns

@@ -1,6 +1,6 @@
 """The table of `levada cluster list-endpoints`."""
 
-from levada.cli.cluster import endpoint_lines
+from levada.cli.cluster.commands import endpoint_lines
 from levada.client.admin import BrokerDescription
 
 

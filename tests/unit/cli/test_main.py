@@ -53,12 +53,35 @@ def test_wrong_usage_is_one_line_and_exit_code_2(
     assert printed.out == ""
 
 
-@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.parametrize("tool", ["serve", "ps", "dump-log", "metrics", "pipeline", "metadata"])
 def test_a_zookeeper_flag_says_what_to_use(tool: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert ended([tool, "--zookeeper", "localhost:2181"]) == 2
     assert capsys.readouterr().err == (
         "levada: --zookeeper is gone: give a broker's address with --bootstrap-server HOST:PORT\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("address", "code", "words"),
+    [
+        ("localhost:1/kafka", 1, "no server of ZooKeeper answers at localhost:1"),
+        ("localhost:x", 1, "localhost:x"),
+        ("", 1, "zookeeper"),
+    ],
+)
+def test_a_zookeeper_in_which_no_brokers_are_found_is_told_in_one_line(
+    address: str, code: int, words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("levada.cli.kit.older_zookeeper.CONNECT_SECONDS", 0.2)
+    assert ended(["topics", "--list", "--zookeeper", address]) == code
+    printed = capsys.readouterr()
+    assert words in printed.err
+    assert printed.err.count("\n") == 1
+
+
+def test_a_cluster_is_not_started_on_a_zookeeper_that_is_somewhere_else(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ended(["cluster", "--brokers", "2", "--zookeeper", "localhost:2181"]) == 2
+    assert "an ensemble that is there is named by --coordinator" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from levada.controller.controller import decide
 from levada.controller.decision import Context, ControllerDecision, Defaults
+from levada.controller.sessions import NOT_HEARD_OF
 from levada.metadata.delta import apply
 from levada.metadata.image import Image, PartitionState
 from levada.metadata.records import MetadataRecord, PartitionRecord, RegisterBrokerRecord, TopicRecord
@@ -37,6 +38,8 @@ class Cluster:
     ) -> None:
         self.image = Image()
         self.defaults = Defaults(partitions=3, replication_factor=1)
+        self.liveness = NOT_HEARD_OF
+        self.controller_epoch = 1
         self._ids = count(1)
         for broker in [*brokers, *fenced]:
             rack = (racks or {}).get(broker)
@@ -51,7 +54,13 @@ class Cluster:
     def decide(self, request: AnsweredBy[T], *, version: int = 7) -> ControllerDecision[T]:
         """What a request would do, without doing it."""
         context = Context(
-            now_ms=0, version=version, defaults=self.defaults, new_id=self.new_id, below=lambda bound: bound - 1
+            now_ms=0,
+            version=version,
+            defaults=self.defaults,
+            new_id=self.new_id,
+            below=lambda bound: bound - 1,
+            liveness=self.liveness,
+            controller_epoch=self.controller_epoch,
         )
         return decide(self.image, request, context)
 

@@ -23,8 +23,13 @@ class ManualClock:
     def __init__(self) -> None:
         self.now = 1_000_000
 
-    def monotonic_ms(self) -> int:
+        self.boot = "first boot"
+
+    def awake_ms(self) -> int:
         return self.now
+
+    def boot_id(self) -> str:
+        return self.boot
 
 
 class HookedDisk(RealDisk):

@@ -1,21 +1,17 @@
-"""The frames of the local coordinator's files."""
+"""The frames of batches and snapshots, and those of the local coordinator's files."""
 
 import pytest
 
 from levada.doors.frames import (
     FRAME_HEAD_SIZE,
-    Start,
     decode_batch,
     decode_snapshot,
-    decode_start,
     encode_batch,
     encode_snapshot,
-    encode_start,
     frame,
-    frame_size,
     frames,
-    has_batch_behind,
 )
+from levada.doors.local_frames import Start, decode_start, encode_start, frame_size, has_batch_behind
 from levada.metadata.delta import apply
 from levada.metadata.door import DoorError, MetadataBatch
 from levada.metadata.image import Image

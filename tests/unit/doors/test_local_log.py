@@ -113,7 +113,7 @@ def test_a_reader_is_not_misled_by_a_claimant_that_was_overtaken(machine: Machin
     def let_the_fast_one_go_first() -> None:
         fast.lead()
         expect_deposed(zombie, "late")
-        slow.door._begin_log(Token(2))
+        finish(slow.door._begin_log(Token(2)))
 
     # The reader has seen that epoch 2 is the newest, and will see what its log begins with.
     reader.disk.before("open", "log-0000000002", let_the_fast_one_go_first)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from levada.metadata.door import AlreadyRegistered, DoorError
+from levada.metadata.door import AlreadyRegistered, Deposed, DoorError, Member
 from tests.unit.doors.nodes import SESSION_MS, Machine, Node, finish
 
 
@@ -31,7 +31,9 @@ def test_no_member_claims_while_the_leader_lives(machine: Machine) -> None:
         machine.clock.now += SESSION_MS - 1
         assert finish(other.door.campaign()) is None
         finish(leader.door.beat())
-    assert finish(other.door.controller_id()) == 1
+    controller = finish(other.door.controller())
+    assert controller is not None
+    assert controller.node_id == 1
     assert machine.names("epoch-") == ["epoch-0000000001"]
 
 
@@ -40,7 +42,10 @@ def test_a_leader_that_is_silent_for_a_session_is_succeeded(machine: Machine) ->
     other = machine.node(2)
     machine.clock.now += SESSION_MS
     other.lead()
-    assert finish(other.door.controller_id()) == 2
+    finish(other.door.beat())
+    controller = finish(other.door.controller())
+    assert controller is not None
+    assert controller.node_id == 2
     assert other.seen == ["a"]
 
 
@@ -57,8 +62,69 @@ def test_a_node_need_not_wait_for_itself(machine: Machine) -> None:
 
 def test_a_heartbeat_from_before_the_machine_was_switched_off_is_none(machine: Machine) -> None:
     machine.node(1).lead()
-    machine.clock.now = 5
-    assert machine.node(2).lead().token is not None
+    machine.clock.boot = "second boot"
+    assert finish(machine.node(2).door.controller()) is None
+    assert machine.node(3).lead().token is not None
+
+
+def test_members_are_found_where_they_said_they_are(machine: Machine) -> None:
+    first, second = machine.node(1), machine.node(2)
+    finish(first.door.announce("localhost", 9092))
+    assert finish(second.door.members()) == [Member(1, "life-1", "localhost", 9092), Member(2, "life-2")]
+    first.stop()
+    assert finish(second.door.members()) == [Member(2, "life-2")]
+
+
+def test_a_controller_that_resigns_or_leaves_is_succeeded_at_once(machine: Machine) -> None:
+    first, second = machine.node(1).lead(), machine.node(2)
+    assert finish(second.door.campaign()) is None
+    finish(first.door.resign())
+    second.lead().write("a")
+    with pytest.raises(Deposed):
+        first.write("b")
+    second.stop()
+    machine.node(3).lead().write("c")
+    assert machine.reader() == ["a", "c"]
+
+
+def test_a_node_that_has_resigned_may_be_elected_again(machine: Machine) -> None:
+    first, second = machine.node(1).lead(), machine.node(2)
+    finish(first.door.resign())
+    first.lead().write("a")
+    assert finish(second.door.campaign()) is None
+    assert machine.reader() == ["a"]
+
+
+def test_a_claim_that_is_not_finished_is_told_to_readers(machine: Machine) -> None:
+    machine.node(1).lead().write("a")
+    machine.file("epoch-0000000002").write_bytes(b'{"node_id": 9, "incarnation": "dead"}')
+    reader = Node(machine.directory, 99, machine.clock)
+    changes = finish(reader.door.read(-1))
+    assert (changes.batches, changes.is_whole) == ([], False)
+    machine.node(2).lead()
+    changes = finish(reader.door.read(-1))
+    assert (len(changes.batches), changes.is_whole) == (1, True)
+
+
+def test_a_deposed_controller_is_told_so_when_it_asks(machine: Machine) -> None:
+    first = machine.node(1).lead()
+    assert first.token is not None
+    finish(first.door.confirm(first.token))
+    machine.clock.now += SESSION_MS
+    machine.node(2).lead()
+    with pytest.raises(Deposed):
+        finish(first.door.confirm(first.token))
+
+
+def test_of_brokers_that_start_at_once_one_names_the_cluster(machine: Machine) -> None:
+    """Both have seen that there is no id before either has written one."""
+
+    async def main() -> None:
+        doors = [machine.node(number).door for number in (1, 2, 3)]
+        ids = await asyncio.gather(*[door.cluster_id(f"proposal-{number}") for number, door in enumerate(doors)])
+        assert len(set(ids)) == 1
+
+    asyncio.run(main())
 
 
 @pytest.mark.parametrize("name", ["epoch-0000000001", "member-1"])
@@ -72,7 +138,7 @@ def test_a_name_that_a_power_cut_took_stops_no_member(machine: Machine, name: st
 
 
 def test_no_member_leads_at_first(machine: Machine) -> None:
-    assert finish(machine.node(1).door.controller_id()) is None
+    assert finish(machine.node(1).door.controller()) is None
 
 
 def test_the_cluster_has_the_id_that_was_proposed_first(machine: Machine) -> None:

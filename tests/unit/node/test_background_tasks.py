@@ -21,7 +21,7 @@ PATIENCE_SECONDS = 20
 @pytest.mark.parametrize(
     ("owner", "method", "name"),
     [
-        (MetadataTail, "_catch_up", "reading of the metadata log"),
+        (MetadataTail, "catch_up", "reading of the metadata log"),
         (ControllerLoop, "_write", "controller"),
         (ClusterMembership, "beat", "heartbeat"),
         (Upkeep, "tick", "upkeep of logs"),
@@ -46,7 +46,7 @@ def test_a_node_whose_task_died_says_that_it_cannot_go_on_and_stops_cleanly(
             creating = asyncio.ensure_future(node.create("t")) if owner is ControllerLoop else None
             reason = await reasons.get()
             if creating is not None:
-                with pytest.raises(AssertionError, match="error_code=41"):
+                with pytest.raises(AssertionError, match="error_code=7"):
                     await creating
             return reason
 

@@ -1,19 +1,23 @@
 """From keys to a node's settings."""
 
+import re
+
 import pytest
 
 from levada.broker.broker_config import BrokerConfig, log_config
+from levada.broker.settings import Endpoint
 from levada.model.config import ConfigError
 from levada.model.properties import parse_properties
-from levada.node.settings import node_settings, parse_listener, without_meaning
+from levada.node.listeners import ListenerSettings, parse_listener
+from levada.node.settings import node_settings, without_meaning
 
 GIVEN = {"listeners": "PLAINTEXT://localhost:9092", "log.dirs": "/data", "node.id": "3"}
 
 
 def test_the_plain_case() -> None:
     settings = node_settings(GIVEN)
-    assert (settings.listen_host, settings.listen_port) == ("localhost", 9092)
-    assert (settings.advertised_host, settings.advertised_port) == ("localhost", 9092)
+    assert settings.listeners == (ListenerSettings("PLAINTEXT", "localhost", 9092, "localhost", 9092),)
+    assert settings.inter_broker_listener == "PLAINTEXT"
     assert (settings.data_directory, settings.node_id) == ("/data", 3)
 
 
@@ -24,10 +28,12 @@ def test_older_names_work() -> None:
 
 def test_what_is_advertised_is_never_an_address_that_means_every_interface() -> None:
     settings = node_settings({**GIVEN, "listeners": "PLAINTEXT://0.0.0.0:9092"})
-    assert settings.listen_host == "0.0.0.0"
-    assert settings.advertised_host not in ("", "0.0.0.0")
+    [listener] = settings.listeners
+    assert listener.host == "0.0.0.0"
+    assert listener.advertised_host not in ("", "0.0.0.0")
     advertised = node_settings({**GIVEN, "advertised.listeners": "PLAINTEXT://public:19092"})
-    assert (advertised.advertised_host, advertised.advertised_port) == ("public", 19092)
+    [listener] = advertised.listeners
+    assert (listener.advertised_host, listener.advertised_port) == ("public", 19092)
 
 
 @pytest.mark.parametrize(
@@ -56,6 +62,48 @@ def test_a_listener_that_cannot_be_is_refused(text: str) -> None:
 def test_settings_that_this_version_cannot_honour_are_refused(wrong: dict[str, str]) -> None:
     with pytest.raises(ConfigError):
         node_settings({**GIVEN, **wrong})
+
+
+TWO_LISTENERS = {
+    "listeners": "CLIENTS://0.0.0.0:9092,BROKERS://10.0.0.1:9093",
+    "advertised.listeners": "CLIENTS://kafka.example:19092,BROKERS://10.0.0.1:9093",
+    "listener.security.protocol.map": "CLIENTS:PLAINTEXT,BROKERS:PLAINTEXT",
+    "inter.broker.listener.name": "BROKERS",
+}
+
+
+def test_listeners_have_names_and_one_is_for_brokers() -> None:
+    settings = node_settings({**GIVEN, **TWO_LISTENERS})
+    assert settings.listeners == (
+        ListenerSettings("CLIENTS", "0.0.0.0", 9092, "kafka.example", 19092),
+        ListenerSettings("BROKERS", "10.0.0.1", 9093, "10.0.0.1", 9093),
+    )
+    assert settings.inter_broker_listener == "BROKERS"
+
+
+def test_a_listener_that_is_not_advertised_is_told_to_no_client() -> None:
+    settings = node_settings({**GIVEN, **TWO_LISTENERS, "advertised.listeners": "BROKERS://b:1"})
+    assert [one.endpoint(5) for one in settings.listeners] == [None, Endpoint("BROKERS", "b", 1)]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        ({"listeners": "A://h:1,A://h:2"}, "listeners names A 2 times"),
+        ({"listeners": "A://h:1,B://h:1"}, "listeners has port 1 2 times"),
+        ({"advertised.listeners": "OTHER://h:1"}, "OTHER, which is none of the listeners: CLIENTS,BROKERS"),
+        ({"advertised.listeners": "CLIENTS://0.0.0.0:1"}, "0.0.0.0 means every interface"),
+        ({"inter.broker.listener.name": "OTHER"}, "is none of the advertised listeners, which are CLIENTS,BROKERS"),
+        ({"advertised.listeners": "CLIENTS://h:1"}, "is none of the advertised listeners, which are CLIENTS"),
+        ({"listener.security.protocol.map": "CLIENTS:PLAINTEXT,BROKERS:SSL"}, "only PLAINTEXT listeners are served"),
+    ],
+)
+def test_listeners_that_do_not_fit_together_are_refused(wrong: dict[str, str], reason: str) -> None:
+    mapped = {
+        "listener.security.protocol.map": "A:PLAINTEXT,B:PLAINTEXT,OTHER:PLAINTEXT,CLIENTS:PLAINTEXT,BROKERS:PLAINTEXT"
+    }
+    with pytest.raises(ConfigError, match=re.escape(reason)):
+        node_settings({**GIVEN, **TWO_LISTENERS, **mapped, **wrong})
 
 
 def test_several_directories_are_kept_in_their_order() -> None:
@@ -122,7 +170,7 @@ log.message.format.version=1.1
 def test_a_file_of_the_zookeeper_era_becomes_settings() -> None:
     settings = node_settings(parse_properties(ZOOKEEPER_ERA))
     assert (settings.node_id, settings.data_directory) == (7, "/var/lib/kafka")
-    assert (settings.listen_host, settings.listen_port) == ("broker7.example", 9092)
+    assert [(one.host, one.port) for one in settings.listeners] == [("broker7.example", 9092)]
     assert settings.coordinator == "zookeeper://zoo1:2181,zoo2:2181/kafka"
     logs = log_config(BrokerConfig(settings.config))
     assert (logs.retention_ms, logs.retention_bytes) == (72 * 3_600_000, 1 << 30)

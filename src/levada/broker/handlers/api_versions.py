@@ -34,7 +34,8 @@ def handle(message: ApiVersionsRequest, request: Request) -> ApiVersionsResponse
         api_keys=advertised(
             route
             for route in request.routes.values()
-            if not route.api_key.is_private or message.client_software_name == OWN_SOFTWARE
+            if not route.is_of_brokers
+            and (not route.api_key.is_private or message.client_software_name == OWN_SOFTWARE)
         ),
         supported_features=[
             SupportedFeatureKey(

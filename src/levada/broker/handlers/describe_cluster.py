@@ -29,10 +29,10 @@ def handle(message: DescribeClusterRequest, request: Request) -> DescribeCluster
         )
         return response
     response.cluster_id = broker.identity.cluster_id
-    response.controller_id = broker.identity.node_id
+    response.controller_id = broker.controller.controller_id
     for one in broker.image.brokers.values():
-        if one.endpoints and (not one.is_fenced or message.include_fenced_brokers):
-            endpoint = one.endpoints[0]
+        endpoint = one.endpoint(request.listener)
+        if endpoint is not None and (not one.is_fenced or message.include_fenced_brokers):
             response.brokers.append(
                 DescribeClusterBroker(
                     broker_id=one.broker_id,

@@ -75,7 +75,7 @@ def _entries(resource: DescribeConfigsResource, broker: Broker) -> list[Describe
     if broker_id != identity.node_id:
         raise InvalidRequest(f"Unexpected broker id, expected {identity.node_id} or empty string, but received {name}")
     actual = {
-        "advertised.listeners": f"PLAINTEXT://{identity.host}:{identity.port}",
+        "advertised.listeners": identity.advertised_listeners,
         "node.id": str(identity.node_id),
         "broker.id": str(identity.node_id),
     }

@@ -2,7 +2,6 @@
 
 from levada.broker.internal_topics import make_internal_topic
 from levada.broker.route import Request
-from levada.metadata.records import NO_LEADER
 from levada.model.error_codes import ErrorCode
 from levada.model.errors import ApiError, CoordinatorNotAvailable
 from levada.model.hashes import coordinator_partition
@@ -70,12 +69,10 @@ def _leader_for(key: str, topic: str, request: Request) -> tuple[int, str, int]:
     broker = request.broker
     partitions = broker.image.topics[topic].partitions
     leader = partitions[coordinator_partition(key, len(partitions))].leader
-    if leader == broker.identity.node_id:
-        return leader, broker.identity.host, broker.identity.port
-    other = broker.image.brokers.get(leader)
-    if leader == NO_LEADER or other is None or not other.endpoints:
+    endpoint = broker.image.live_endpoint(leader, request.listener)
+    if endpoint is None:
         raise CoordinatorNotAvailable(NOT_AVAILABLE)
-    return leader, other.endpoints[0].host, other.endpoints[0].port
+    return leader, endpoint.host, endpoint.port
 
 
 def _no_coordinator(key: str, code: ErrorCode, text: str) -> Coordinator:

@@ -28,6 +28,7 @@ API = ApiKey.METADATA
 VERSIONS = stable_versions(API)
 
 BY_ID_SINCE = 12
+LISTENER_NOT_FOUND_SINCE = 6
 LEFT_TO_THE_BROKER = -1
 LARGE = 1_000
 """Partitions; more are not described in one turn of the loop."""
@@ -108,7 +109,7 @@ async def _answer_in_slices(
         answer = _answer_topic(bare, message, request, refused)
         response.topics.append(answer)
         for partition in partitions:
-            answer.partitions.append(_partition(partition, image))
+            answer.partitions.append(_partition(partition, image, request))
             done += 1
             if done % LARGE == 0:
                 await asyncio.sleep(0)
@@ -134,14 +135,15 @@ def _found(wanted: MetadataRequestTopic, image: Image) -> TopicState | None:
 
 def _response(message: MetadataRequest, request: Request, topics: list[MetadataResponseTopic]) -> MetadataResponse:
     broker = request.broker
-    endpoints = [(one, one.endpoints[0]) for one in broker.image.live_brokers() if one.endpoints]
+    found = [(one, one.endpoint(request.listener)) for one in broker.image.live_brokers()]
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=one.broker_id, host=endpoint.host, port=endpoint.port, rack=one.rack)
-            for one, endpoint in endpoints
+            for one, endpoint in found
+            if endpoint is not None
         ],
         cluster_id=broker.identity.cluster_id,
-        controller_id=broker.identity.node_id,
+        controller_id=broker.controller.controller_id,
         topics=topics,
         cluster_authorized_operations=(
             ALL_CLUSTER_OPERATIONS if message.include_cluster_authorized_operations else NOT_ASKED
@@ -153,7 +155,7 @@ def _answer_topic(
     wanted: TopicState | MetadataRequestTopic, message: MetadataRequest, request: Request, refused: dict[str, int]
 ) -> MetadataResponseTopic:
     if isinstance(wanted, TopicState):
-        return _describe(wanted, message, request.broker.image)
+        return _describe(wanted, message, request)
     if _is_by_id(wanted) or wanted.name is None:
         return _unknown_id(wanted.topic_id)
     try:
@@ -195,21 +197,29 @@ def _operations(message: MetadataRequest) -> int:
     return ALL_TOPIC_OPERATIONS if message.include_topic_authorized_operations else NOT_ASKED
 
 
-def _describe(topic: TopicState, message: MetadataRequest, image: Image) -> MetadataResponseTopic:
+def _describe(topic: TopicState, message: MetadataRequest, request: Request) -> MetadataResponseTopic:
+    image = request.broker.image
     return MetadataResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.name in INTERNAL_TOPICS,
-        partitions=[_partition(partition, image) for partition in topic.partitions],
+        partitions=[_partition(partition, image, request) for partition in topic.partitions],
         topic_authorized_operations=_operations(message),
     )
 
 
-def _partition(partition: PartitionState, image: Image) -> MetadataResponsePartition:
+def _partition(partition: PartitionState, image: Image, request: Request) -> MetadataResponsePartition:
+    leader, code = partition.leader, ErrorCode.NONE
+    if image.live_endpoint(leader, request.listener) is None:
+        # There is none, or it has no address for who came by this listener.
+        is_there = leader != NO_LEADER and leader in image.brokers
+        knows = request.version >= LISTENER_NOT_FOUND_SINCE
+        code = ErrorCode.LISTENER_NOT_FOUND if is_there and knows else ErrorCode.LEADER_NOT_AVAILABLE
+        leader = NO_LEADER
     return MetadataResponsePartition(
-        error_code=ErrorCode.LEADER_NOT_AVAILABLE if partition.leader == NO_LEADER else ErrorCode.NONE,
+        error_code=code,
         partition_index=partition.index,
-        leader_id=partition.leader,
+        leader_id=leader,
         leader_epoch=partition.leader_epoch,
         replica_nodes=list(partition.replicas),
         isr_nodes=list(partition.isr),

@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     parts: dict[str, Iterable[Finding]] = {}
     if not arguments.no_machine:
-        from levada.node.settings import parse_listener
+        from levada.node.listeners import parse_listener
 
         directories = [Path(one.strip()) for one in arguments.data_dir.split(",")]
         listen = arguments.listen or (arguments.bootstrap_server or DEFAULT_SERVER).partition(",")[0]

@@ -21,6 +21,8 @@ def add_connection(parser: argparse.ArgumentParser, *, older_config_flag: str | 
         "--bootstrap-server", metavar="HOST:PORT,...", default=DEFAULT_SERVER,
         help=f"brokers to ask first (default {DEFAULT_SERVER})",
     )  # fmt: skip
+    # As Kafka's tools had it until 3.0; it wins, for scripts that give it know no other.
+    parser.add_argument("--zookeeper", metavar="HOST:PORT/PATH", dest="zookeeper_address", help=argparse.SUPPRESS)
     config_flags = ["--command-config"] if older_config_flag is None else ["--command-config", older_config_flag]
     parser.add_argument(*config_flags, metavar="FILE", dest="command_config", help="a client's properties file")
     parser.add_argument(

@@ -31,7 +31,7 @@ Operation: TypeAlias = "Callable[[KnownTopic | None], tuple[KnownTopic | None, i
 
 NOT_WRITTEN = (ErrorCode.KAFKA_STORAGE_ERROR,)
 """A writer that is told this knows that nothing happened."""
-UNSURE = (ErrorCode.NOT_CONTROLLER, ErrorCode.UNKNOWN_SERVER_ERROR)
+UNSURE = (ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 def create(generation: int, partitions: int, configs: dict[str, str]) -> Operation:

@@ -67,6 +67,12 @@ class SimClock:
     def monotonic_ms(self) -> int:
         return (self._loop.now_ns - self._machine.boot_ns) // NANOSECONDS_PER_MS
 
+    def awake_ms(self) -> int:
+        return self.monotonic_ms()
+
+    def boot_id(self) -> str:
+        return f"{self._machine.host} {self._machine.boot_ns}"
+
     def perf_ns(self) -> int:
         return self._loop.now_ns
 

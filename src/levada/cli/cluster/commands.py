@@ -1,4 +1,4 @@
-"""`levada cluster`: the cluster's id and its brokers' addresses, and brokers taken off its list."""
+"""What Kafka's own tool does: the cluster's id and its brokers' addresses, and brokers taken off its list."""
 
 import argparse
 from collections.abc import Sequence
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 WIDTH_WITHOUT_RACKS: Final = 10
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    commands = parser.add_subparsers(metavar="COMMAND", dest="command", required=True)
+def add_commands(parser: argparse.ArgumentParser) -> None:
+    commands = parser.add_subparsers(metavar="COMMAND", dest="command")
     cluster_id = commands.add_parser("cluster-id", help="print the cluster's id")
     unregister = commands.add_parser("unregister", help="forget a broker that is gone for good")
     endpoints = commands.add_parser("list-endpoints", help="print the brokers' addresses")
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     endpoints.add_argument("--include-fenced-brokers", action="store_true", help="also brokers that are not in service")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run_command(arguments: argparse.Namespace) -> int:
     if arguments.config is not None:
         if arguments.command_config is not None:
             raise WrongUsage("--config and --command-config cannot be specified together.")
