@@ -19,9 +19,10 @@ from levada.doors.zookeeper_layout import (
     log_path,
 )
 from levada.doors.zookeeper_projections import ZooKeeperProjections
+from levada.doors.zookeeper_restore import restore_zookeeper
 from levada.doors.zookeeper_session import Create, Delete, Set
 from levada.metadata.delta import Delta
-from levada.metadata.door import DoorError
+from levada.metadata.door import DoorError, Token
 from levada.metadata.image import Image
 from levada.metadata.records import (
     ConfigRecord,
@@ -198,6 +199,40 @@ def test_a_zookeeper_that_has_forgotten_is_refused(run: Run) -> None:
         await node.door.session.transact(Delete(HEAD), Create(HEAD, b"0"))
         with pytest.raises(DoorError, match="ends at offset 0, but this broker has read up to 1: it was lost"):
             await reader.read()
+
+    run(main)
+
+
+def test_a_lost_cluster_is_restored_into_an_empty_path(run: Run) -> None:
+    async def main(cluster: Cluster) -> None:
+        node = await cluster.node(1).lead()
+        await node.write("a", "b" * 1_000, "c")
+        await node.read()
+        hosts, path = cluster.ensemble.hosts, f"{cluster.chroot}-restored/below"
+        await restore_zookeeper(hosts, path, "id", node.image, 7)
+        restored = await cluster.node(1, chroot=path).lead()
+        assert restored.token == Token(8)
+        assert await restored.door.cluster_id("another") == "id"
+        assert restored.seen == node.seen
+        await restored.write("d")
+        assert await cluster.node(2, chroot=path).read() == [*node.seen, "d"]
+        await restored.snapshot()
+        await restored.write("e")
+        await restored.snapshot()
+        assert await cluster.node(3, chroot=path).read() == [*node.seen, "d", "e"]
+        with pytest.raises(DoorError, match="is not empty: choose another path, or remove what is there"):
+            await restore_zookeeper(hosts, path, "id", node.image, 9)
+
+    run(main)
+
+
+def test_what_is_not_restored_to_its_end_is_not_read(run: Run) -> None:
+    async def main(cluster: Cluster) -> None:
+        node = cluster.node(1)
+        await node.read()
+        await node.door.session.transact(Delete(HEAD), Create(HEAD, b"-1"))
+        with pytest.raises(DoorError, match="ends at offset -1"):
+            await cluster.reader()
 
     run(main)
 

@@ -160,7 +160,8 @@ class ZooKeeperLog:
             ends = 0 if head is None else _offset_of(head)
             raise DoorError(
                 f"the log in ZooKeeper at {self._session.where} ends at offset {ends}, but this broker has read up to "
-                f"{max(known.next_offset, after_offset + 1)}: it was lost, or restored from an older copy"
+                f"{max(known.next_offset, after_offset + 1)}: it was lost, or is an older copy; stop all brokers, and "
+                "restore an empty path with `levada metadata restore`"
             )
         return head.version
 
