@@ -179,7 +179,7 @@ class ZooKeeperDoor:
                     await asyncio.sleep(RETRY_SECONDS)
         except OSError as error:
             # It goes with the session.
-            logger.warning("resigned without ZooKeeper epoch=%d reason=%r", claim.epoch, str(error))
+            logger.warning("resigned without ZooKeeper epoch=%d reason=%r", claim.epoch, str(error) or "no answer")
 
     def _claim_of(self, token: Token) -> Claim:
         claim = self.claim
