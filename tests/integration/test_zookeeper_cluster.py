@@ -51,10 +51,12 @@ def test_brokers_and_servers_die_in_turn_and_nothing_is_lost(ensemble: ZooKeeper
         # The whole ensemble for a while
         for server in ensemble.servers:
             server.pause()
-        code, _ = create(other, "meanwhile")
+        try:
+            code, _ = create(other, "meanwhile")
+        finally:
+            for server in ensemble.servers:
+                server.go_on()
         assert code in (ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT)
-        for server in ensemble.servers:
-            server.go_on()
         wait_for(lambda: create(other, "meanwhile")[0] in MADE, "the ensemble is back")
 
         names += ["after-the-controller", "after-the-leader", "meanwhile"]
@@ -95,3 +97,31 @@ def test_a_file_of_the_zookeeper_era_starts_a_broker(ensemble: ZooKeeperEnsemble
         assert not (tmp_path / "broker" / "coordinator").exists()
     finally:
         assert broker.stop() == 0
+
+
+def test_brokers_refuse_an_ensemble_that_was_wiped_and_give_it_its_memory_back(
+    ensemble: ZooKeeperEnsemble, tmp_path: Path
+) -> None:
+    cluster = cluster_on(ensemble, tmp_path, "remembered")
+    with sound_cluster(cluster):
+        assert create(cluster.brokers[1], "kept", partitions=6) == (0, None)
+        for broker in cluster.brokers.values():
+            wait_for(lambda broker=broker: leaders(broker, "kept") or None, "all know it")  # type: ignore[misc]
+    other = f"zookeeper://{ensemble.hosts}/wiped"
+    moved = ClusterProcesses(cluster.directory, coordinator=other)
+    with pytest.raises(AssertionError, match="knows of none: if it has lost its memory"):
+        moved.brokers[1].start()
+
+    directories = ",".join(str(broker.data_directory) for broker in cluster.brokers.values())
+    restore = ["metadata", "restore", "--data-dir", directories, "--coordinator", other]
+    done = run_ours(restore)
+    assert done.code == 0, done
+    assert "1 topics with 6 partitions, 3 brokers" in done.out
+    again = run_ours(restore)
+    assert again.code == 1
+    assert "is not empty" in again.err
+
+    with sound_cluster(moved):
+        for broker in moved.brokers.values():
+            wait_for(lambda broker=broker: sorted(leaders(broker, "kept")) == [1, 1, 2, 2, 3, 3], "all are led")  # type: ignore[misc]
+        assert create(moved.brokers[2], "later") == (0, None)

@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from levada.cli.kit.processes import is_running
 from levada.cli.kit.refusals import Refused, WrongUsage
 from levada.doors.local_restore import restore_local
+from levada.doors.zookeeper_address import parse_address
 from levada.metadata.door import DoorError
+from levada.metadata.image import Image
 from levada.node.metadata_copy import Applied, read_copy
 from levada.storage.identity import read_identity
+from levada.world.real import run as run_loop
 from levada.world.real_disk import RealDisk
 
-LOCAL = "local:"
+LOCAL, ZOOKEEPER = "local:", "zookeeper://"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +34,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--data-dir", metavar="DIR", required=True,
         help="the first data directories of brokers, with commas between: the more, the less is lost",
     )  # fmt: skip
-    restore.add_argument("--coordinator", metavar="local:DIR", required=True, help="the empty one")
+    restore.add_argument(
+        "--coordinator", metavar="local:DIR|zookeeper://HOST:PORT,.../PATH", required=True, help="the empty one"
+    )
     restore.add_argument("--dry-run", action="store_true", help="only say what would be restored")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    if not arguments.coordinator.startswith(LOCAL) or arguments.coordinator == LOCAL:
-        raise WrongUsage(f"--coordinator must look like local:DIR, not {arguments.coordinator}")
+    if not arguments.coordinator.startswith((LOCAL, ZOOKEEPER)) or arguments.coordinator == LOCAL:
+        raise WrongUsage(
+            f"--coordinator must look like local:DIR or zookeeper://HOST:PORT/PATH, not {arguments.coordinator}"
+        )
     directories = [each.strip() for each in arguments.data_dir.split(",") if each.strip()]
     copies = [_copy_in(directory) for directory in directories]
     newest = max(copies, key=lambda copy: (copy.applied.image.offset, copy.applied.epoch))
@@ -62,15 +69,28 @@ def run(arguments: argparse.Namespace) -> int:
     print("What was changed after that is not known: topics that were made since are lost, deleted ones are back.")
     if arguments.dry_run:
         return 0
-    directory = arguments.coordinator.removeprefix(LOCAL)
     try:
-        restore_local(RealDisk(), directory, newest.cluster_id, image, newest.applied.epoch + 1)
+        _restore(arguments.coordinator, newest)
     except DoorError as error:
         raise Refused(str(error)) from error
-    print(
-        f"restored offset {image.offset} into {directory}; start the brokers with --coordinator {arguments.coordinator}"
-    )
+    print(f"restored offset {image.offset}; start the brokers with --coordinator {arguments.coordinator}")
     return 0
+
+
+def _restore(coordinator: str, copy: Copy) -> None:
+    image, epoch = copy.applied.image, copy.applied.epoch + 1
+    if coordinator.startswith(LOCAL):
+        restore_local(RealDisk(), coordinator.removeprefix(LOCAL), copy.cluster_id, image, epoch)
+    else:
+        run_loop(_restore_zookeeper(coordinator, copy.cluster_id, image, epoch))
+
+
+async def _restore_zookeeper(coordinator: str, cluster_id: str, image: Image, epoch: int) -> None:
+    # What of it needs kazoo says so where that is missing.
+    from levada.doors.zookeeper_restore import restore_zookeeper
+
+    address = parse_address(coordinator)
+    await restore_zookeeper(address.hosts, address.chroot, cluster_id, image, epoch)
 
 
 def _copy_in(directory: str) -> Copy:

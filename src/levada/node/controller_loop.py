@@ -227,6 +227,11 @@ class ControllerLoop:
         except Deposed:
             _refuse(waiting, ControllerLost("Another controller was elected while this was written."))
             raise
+        except ConnectionError as error:
+            # A coordinator that is away has written nothing, and will be back.
+            logger.error("cannot reach the coordinator reason=%r", str(error))
+            _refuse(waiting, NotController(f"The coordinator cannot be reached: {error}"))
+            return False
         except OSError as error:
             logger.error("cannot write the metadata log reason=%r", str(error))
             _refuse(waiting, KafkaStorageError(f"cannot write the metadata log: {error}"))
