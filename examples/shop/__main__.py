@@ -83,18 +83,14 @@ def run(directory: Path, bootstrap: str, arguments: argparse.Namespace) -> int:
         generator.start()
         with pipeline(directory, checkpoint, bootstrap, database) as process:
             watch.mark("pipeline runs")
-
-            def events() -> str:
-                return f"{watch.history.rate(RAW_TOPICS):.0f} events/s"
-
             seconds = arguments.minutes * 60 + START_SECONDS
-            watch.until(lambda: generator.is_done or process.poll() is not None, seconds, events)
+            watch.until(lambda: generator.is_done or process.poll() is not None, seconds)
             generator.finish()
             watch.mark("shop closes")
             say(f"the shop is closed: {shop.books.sent.total()} records in {len(RAW_TOPICS)} topics; draining")
             for hop in HOPS:
-                if not watch.until(partial(watch.is_drained, hop), DRAIN_SECONDS, lambda: "draining"):
-                    lags = ", ".join(f"{query} {lag}" for query, lag in watch.history.lags[-1].items())
+                if not watch.until(partial(watch.is_drained, hop), DRAIN_SECONDS, "draining  "):
+                    lags = ", ".join(f"{query} {watch.history.meter.lag(query)}" for hop in HOPS for query in hop)
                     raise SystemExit(f"the pipeline did not get through in {DRAIN_SECONDS:g} s; lags: {lags}")
             watch.sample()
     return check(bootstrap, database, shop, watch, arguments.picture)
@@ -178,7 +174,8 @@ def pipeline(directory: Path, checkpoint: Path, bootstrap: str, database: Path) 
     command += ["--checkpoint", str(checkpoint), "--trigger", TRIGGER]
     command += [word for name, value in FOR_SMALL_BATCHES.items() for word in ("--set", f"{name}={value}")]
     log = directory / "pipeline.log"
-    environment = {"DATABASE": f"sqlite:///{database}", "PYTHONPATH": str(ROOT)}
+    paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    environment = {"DATABASE": f"sqlite:///{database}", "PYTHONPATH": paths}
     with started(command, log, environment) as process:
         say(first_line(process, "levada: running", log))
         yield process

@@ -19,6 +19,7 @@ from levada.spark.pipeline.definition import Definition
 from levada.spark.pipeline.failure import advice_for
 from levada.spark.pipeline.groups import QueryGroups
 from levada.spark.pipeline.leftovers import clear_leftovers
+from levada.spark.pipeline.meter import ProgressWatch
 from levada.spark.pipeline.options import PipelineOptions, bootstrap_of, is_local, pipeline_name
 from levada.spark.pipeline.problems import PipelineError, Problem, QueryFailed, refused, say
 from levada.spark.pipeline.progress import Display, QueryProgress
@@ -36,7 +37,7 @@ from levada.spark.pipeline.shielding import shielded
 from levada.spark.pipeline.sinks import Control
 from levada.spark.pipeline.status import DONE, FAILED, STOPPED, StatusFile
 from levada.spark.pipeline.topics import Findings
-from levada.spark.pipeline.writes import Write, checkpoint_of
+from levada.spark.pipeline.writes import TopicSink, Write, checkpoint_of
 from levada.spark.sessions import session
 
 TERMINAL_INTERVAL_S: Final = 1.0
@@ -118,6 +119,7 @@ def run(plan: BuiltPipeline, options: PipelineOptions) -> int:
             stack.enter_context(StatusFile(plan.checkpoint, plan.name, queries)) if is_local(plan.checkpoint) else None
         )
         groups = stack.enter_context(QueryGroups(plan.name, plan.context.bootstrap))
+        running.watch = stack.enter_context(ProgressWatch(plan.context.bootstrap, _own_topics(plan)))
         stack.enter_context(signals.heard())
 
         def tell(progress: Sequence[QueryProgress]) -> None:
@@ -151,6 +153,11 @@ def run(plan: BuiltPipeline, options: PipelineOptions) -> int:
             status.end(state)
     print(f"levada: {state}; {running.summary()}", flush=True)
     return 0
+
+
+def _own_topics(plan: BuiltPipeline) -> set[str]:
+    written = {write.sink.topic for write in plan.writes if isinstance(write.sink, TopicSink) and write.sink.topic}
+    return written | plan.context.routed_topics
 
 
 def _session(options: PipelineOptions, definition: Definition) -> SparkSession:
