@@ -77,6 +77,29 @@ def test_a_batch_becomes_visible_with_its_marker_and_not_before(bootstrap: str, 
     check_nothing_hangs(bootstrap, topic)
 
 
+def test_a_write_without_a_number_leaves_no_client_behind(bootstrap: str, topic: str) -> None:
+    """Its name is a random one, which no other write will have."""
+    options = read_options(sink_options(bootstrap, topic=topic), is_stream=False)
+    before = dict(kept._producers._kept)
+    for number in range(3):
+        name = WriteName.of_query(str(uuid.uuid4()))
+        report = write_rows(options, WriteAttempt(name, None, 0, 0), iter([rows_of([number])]))
+        BatchCommit(options, name, None, [report]).run()
+        assert drivers.kept(driver_key(options, name.driver_id)) is None
+    assert dict(kept._producers._kept) == before
+    assert numbers(bootstrap, topic) == [0, 1, 2]
+    check_nothing_hangs(bootstrap, topic)
+
+
+def test_a_worker_remembers_the_last_runs_that_it_has_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task_module, "_looked_up", {})
+    monkeypatch.setattr(task_module, "MOST_LOOKED_UP", 2)
+    name = WriteName.of_query("q")
+    for run in ("first", "second", "third"):
+        task_module.note_looked_up(name, run)
+    assert list(task_module._looked_up) == [(name, "second"), (name, "third")]
+
+
 def test_only_what_spark_reported_becomes_visible(bootstrap: str, topic: str) -> None:
     """The loser of speculation, and an attempt that failed after it had handed its rows over."""
     query = Query(bootstrap, topic)
@@ -91,7 +114,7 @@ def test_a_batch_that_is_committed_again_changes_nothing(bootstrap: str, topic: 
     """As after a driver that was killed before Spark noted the batch: all tasks run again."""
     first, second = Query(bootstrap, topic, "q-" + topic), Query(bootstrap, topic, "q-" + topic)
     first.commit(4, first.write(4, 0, [1, 2]))
-    task_module._looked_up.add((second.name, second._run))
+    task_module.note_looked_up(second.name, second._run)
     report = second.write(4, 0, [1, 2])
     assert report.ticket is not None
     second.commit(4, report)
@@ -170,7 +193,7 @@ def test_a_worker_whose_epoch_another_one_took_looks_at_the_marker_again(bootstr
     drivers.drop(key)
     drivers._kept[key] = second
     again = Query(bootstrap, topic, query.query_id)
-    task_module._looked_up.add((again.name, again._run))
+    task_module.note_looked_up(again.name, again._run)
     again.commit(2, again.write(2, 0, [3]))
     assert again.marker() == 2
     assert numbers(bootstrap, topic) == [1, 2, 3]
