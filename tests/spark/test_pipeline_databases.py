@@ -192,6 +192,56 @@ def test_the_options_of_an_address_are_kept(empty_postgres: PostgresServer) -> N
     empty_postgres.execute("DROP SCHEMA other")
 
 
+@pytest.mark.parametrize(
+    ("user", "name", "said"),
+    [
+        ("tester", "nothing", 'database "nothing" does not exist'),
+        ("nobody", "postgres", 'role "nobody" does not exist'),
+        ("known:wrong", "postgres", 'password authentication failed for user "known"'),
+        ("known", "postgres", "no password supplied"),
+        ("barred", "postgres", "is not permitted to log in"),
+        ("rejected", "postgres", "pg_hba.conf rejects connection"),
+    ],
+)
+def test_an_address_that_a_server_refuses_is_told_at_once(
+    empty_postgres: PostgresServer, user: str, name: str, said: str
+) -> None:
+    server = empty_postgres
+    server.execute("CREATE ROLE known LOGIN PASSWORD 'right'")
+    server.execute("CREATE ROLE barred")
+    server.allow("host all known all scram-sha-256\nhost all rejected all reject")
+    try:
+        address = f"postgresql://{user}@127.0.0.1:{server.port}/{name}"
+        wait_until(lambda: said in refusal_of(address))
+        with connect(f"postgresql://known:right@127.0.0.1:{server.port}/postgres") as database:
+            assert database.user == "known"
+    finally:
+        server.allow("")
+        server.execute("DROP ROLE known, barred")
+
+
+def refusal_of(address: str) -> str:
+    try:
+        connect(address).close()
+    except PipelineError as error:
+        return str(error)
+    return ""
+
+
+def test_a_server_that_is_away_or_full_is_waited_for(empty_postgres: PostgresServer) -> None:
+    empty_postgres.execute("CREATE ROLE few LOGIN CONNECTION LIMIT 0")
+    try:
+        for address in (
+            "postgresql://tester@127.0.0.1:1/postgres",
+            f"postgresql://few@127.0.0.1:{empty_postgres.port}/postgres",
+            f"postgresql://nobody@127.0.0.1:1,127.0.0.1:{empty_postgres.port}/postgres",
+        ):
+            with pytest.raises(DatabaseAway):
+                connect(address)
+    finally:
+        empty_postgres.execute("DROP ROLE few")
+
+
 def test_an_address_that_is_none_is_refused_without_its_password() -> None:
     for address in ("postgresql://me:sec/ret@host:5/db", "postgresql://me:secret@host:5/db?nothing=known"):
         with pytest.raises(PipelineError) as refused:

@@ -116,6 +116,14 @@ PASSING: Final = frozenset({
 })  # fmt: skip
 """Time limits, deadlocks, locks and disks: the same transaction may work later. All else fails again."""
 
+ATTEMPT: Final = "connection to server "
+REFUSALS: Final = re.compile(
+    r'(database|role|user) ".*" does not exist|authentication failed|no password supplied|is not permitted to log in'
+    r"|pg_hba\.conf|is not currently accepting connections|permission denied for database|certificate verify failed"
+    r"|does not support SSL|unrecognized configuration parameter|invalid value for parameter"
+)
+"""What a server, in English, or our side says of an address that will be refused the next time as well."""
+
 UNIQUE: Final = frozenset({"23505", "23P01"})
 ALREADY_THERE: Final = frozenset({"23505", "42P07", "42710"})
 """What the second of two gets who make the same table at the same time."""
@@ -134,7 +142,12 @@ class PostgresqlDatabase(Database):
     def __init__(self, address: str) -> None:
         settings = _settings(address)
         with passing_errors():
-            self._connection = psycopg.connect(**settings, autocommit=True)
+            try:
+                self._connection = psycopg.connect(**settings, autocommit=True)
+            except psycopg.OperationalError as error:
+                if is_refused(str(error)):
+                    raise PipelineError(" ".join(str(error).split())) from error
+                raise
         # Not an option of the connection: those are the address's own.
         self.execute("SET timezone = 'UTC'")
 
@@ -270,6 +283,17 @@ class PostgresqlDatabase(Database):
         if plain in TIMES:
             return f"isfinite({quoted(cursor)})"
         return f"{quoted(cursor)}::text NOT IN ('Infinity', 'NaN')" if plain in NUMBERS else None
+
+
+def is_refused(text: str) -> bool:
+    """Whether a connection failed for good: libpq gives no SQLSTATE of it, only what each server of the address says.
+
+    >>> away = 'connection to server at "a", port 1 failed: Connection refused'
+    >>> unknown = 'connection to server at "b", port 1 failed: FATAL:  database "x" does not exist'
+    >>> is_refused(away), is_refused(unknown), is_refused(away + unknown)
+    (False, True, False)
+    """
+    return all(map(REFUSALS.search, text.split(ATTEMPT)[1:] or [text]))
 
 
 @contextmanager
