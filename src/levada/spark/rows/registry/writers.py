@@ -12,7 +12,7 @@ from typing import Any, Final
 from levada.spark.rows.arrow_values import told
 from levada.spark.rows.problems import RowsError
 from levada.spark.rows.registry.address import Registry
-from levada.spark.rows.registry.requests import NotThere, RegistryAway, TooLarge
+from levada.spark.rows.registry.requests import Invalid, NotThere, RegistryAway, TooLarge, Unreadable
 from levada.spark.rows.registry.subjects import WORDS, Registered, schema_by_id
 
 MOST_KEPT: Final = 500
@@ -81,6 +81,8 @@ class WriterSchemas:
             schema = self._waited_for(registry, schema_id, kind)
         except NotThere:
             return self._unusable(f"the registry has no schema {schema_id}, or none of those that it refers to")
+        except (Invalid, Unreadable) as error:
+            return self._unusable(f"the schema {schema_id} of the value cannot be used: {error}")
         except TooLarge:
             return self._unusable(f"the schema {schema_id} is too large")
         if schema.kind != kind:
