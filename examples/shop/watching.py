@@ -45,8 +45,12 @@ class History:
         return self.meter.incoming([each for each in self.meter.samples[at].ends if each.topic in topics], at, over)
 
     def seconds_behind(self, query: str, at: int = -1) -> float:
-        """The lag of a query as seconds of its input; 0 where nothing comes in."""
-        return self.meter.seconds_behind(query, at) or 0.0
+        """The lag of a query as seconds of its input; of all that has come in, where nothing came of late."""
+        found, lag = self.meter.seconds_behind(query, at), self.meter.lag(query, at)
+        if found is None and lag:
+            rate = self.meter.incoming(self.meter.samples[at].positions[query], at, math.inf)
+            found = lag / rate if rate else None
+        return found or 0.0
 
 
 class Watch:
