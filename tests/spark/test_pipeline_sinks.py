@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from levada.spark.pipeline.chunks import chunks
 from levada.spark.pipeline.problems import PipelineError
-from levada.spark.pipeline.sinks import Control, DatabaseSink, DeltaSink, MicroBatch, ParquetSink, Stopped
+from levada.spark.pipeline.sinks import ConsoleSink, Control, DatabaseSink, DeltaSink, MicroBatch, ParquetSink, Stopped
 from levada.spark.pipeline.sinks.database import BOOKS, BOOKS_DEFINITION
 from levada.spark.pipeline.sinks.parquet import STAGING
 from tests.spark.databases import PostgresServer, SqliteFile, TestDatabase, wait_until
@@ -286,6 +286,19 @@ def test_a_complete_result_without_rows_empties_a_delta_table(rows: Callable[...
     assert table.transaction_version("q") == 1
     sink.write(rows((3, "c", 1, "x")), MicroBatch("q", 2), Control())
     assert DeltaTable(sink.directory).to_pyarrow_table()["id"].to_pylist() == [3]
+
+
+def test_names_with_any_letters_are_written(
+    rows: Callable[..., DataFrame], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from deltalake import DeltaTable
+
+    frame = rows((1, 2), schema="id long, other long").toDF("a`b", "c.d")
+    sink = DeltaSink(str(tmp_path / "table"))
+    sink.write(frame, MicroBatch("q", 0), Control())
+    assert DeltaTable(sink.directory).to_pyarrow_table().to_pylist() == [{"a`b": 1, "c.d": 2}]
+    ConsoleSink("shown").write(frame, MicroBatch("q", 0), Control())
+    assert "a`b" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("is_complete", [False, True])

@@ -12,6 +12,7 @@ from pyspark.sql.types import StructType
 from levada.spark.pipeline.chunks import chunks
 from levada.spark.pipeline.problems import PipelineError, one_line, unknown
 from levada.spark.pipeline.sinks.batches import BatchSink, Control, MicroBatch, is_written, visible
+from levada.spark.rows.problems import quoted
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -50,7 +51,7 @@ class DeltaSink(BatchSink):
         table = DeltaTable(self.directory) if is_there else None
         if table is not None and is_written(table.transaction_version(batch.query), batch):
             return
-        rows = _reader(frame.select(*(f"`{name}`" for name in visible(frame.columns))))
+        rows = _reader(frame.select(*map(quoted, visible(frame.columns))))
         if rows is None:
             if not self.is_complete:
                 return
