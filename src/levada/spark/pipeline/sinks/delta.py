@@ -62,7 +62,7 @@ class DeltaSink(BatchSink):
             if table is None:
                 return
         try:
-            # The table as it was looked at: whoever has written this batch since then makes this commit fail.
+            # The table as it was looked at: a driver that has written this batch since then makes this commit fail.
             write_deltalake(
                 table,
                 rows,
