@@ -369,6 +369,20 @@ def test_rows_of_a_batch_exchange_unique_values(database: TestDatabase, columns:
     assert database.execute("SELECT * FROM t ORDER BY id") == expected
 
 
+def test_a_null_frees_a_value_only_of_plain_indexes(database: TestDatabase) -> None:
+    """A column of an index's condition, or one that it only includes, would be made null for nothing."""
+    database.execute("CREATE TABLE t (id BIGINT PRIMARY KEY, name VARCHAR(9), more INTEGER)")
+    indexes = ["(name)", "(more) WHERE name IS NULL", "(lower(name))"]
+    if isinstance(database, PostgresServer):
+        indexes += ["(name) INCLUDE (more)", "(name, more) NULLS NOT DISTINCT"]
+    for number, index in enumerate(indexes):
+        database.execute(f"CREATE UNIQUE INDEX u{number} ON t {index}")
+    with connect(database.address) as opened:
+        found = opened.unique_indexes("t")
+    assert {index.columns for index in found if index.is_plain} == {("id",), ("name",)}
+    assert len([index for index in found if not index.is_plain]) == len(indexes) - 1
+
+
 @pytest.mark.parametrize("columns", UNIQUE_NAMES.values(), ids=UNIQUE_NAMES)
 def test_many_rows_that_pass_unique_values_on_take_little_longer_than_others(
     database: TestDatabase, columns: str

@@ -54,7 +54,10 @@ class CursorRange:
 
 @dataclass(frozen=True, slots=True)
 class UniqueIndex:
-    """What only one row may have. `is_plain` says that a null in any of its columns is as good as no value."""
+    """What only one row may have, with all columns that it looks at, as far as they are known.
+
+    `is_plain` says that a null in any of them keeps a row out of it.
+    """
 
     columns: tuple[str, ...]
     is_plain: bool

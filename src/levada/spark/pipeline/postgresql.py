@@ -80,7 +80,8 @@ AND i.indexprs IS NULL AND k.place <= i.indnkeyatts GROUP BY i.indexrelid
 
 UNIQUE_INDEXES: Final = f"""
 SELECT array_agg(DISTINCT a.attname::text) FILTER (WHERE a.attname IS NOT NULL),
-bool_and(i.indexprs IS NULL AND coalesce(to_jsonb(i) ->> 'indnullsnotdistinct', 'false') = 'false')
+bool_and(i.indexprs IS NULL AND i.indpred IS NULL AND i.indnkeyatts = i.indnatts
+AND coalesce(to_jsonb(i) ->> 'indnullsnotdistinct', 'false') = 'false')
 FROM pg_index i LEFT JOIN pg_depend d
 ON d.classid = 'pg_class'::regclass AND d.objid = i.indexrelid AND d.refobjid = i.indrelid AND d.refobjsubid > 0
 LEFT JOIN pg_constraint c ON c.conindid = i.indexrelid AND c.conrelid = i.indrelid AND c.contype IN ('p', 'u', 'x')

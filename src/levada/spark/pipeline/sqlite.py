@@ -134,8 +134,11 @@ class SqliteDatabase(Database):
 
     def unique_indexes(self, table: str) -> list[UniqueIndex]:
         found = [UniqueIndex(tuple(key), is_plain=True) for key in [self._primary_key(table)] if key]
-        for _, index, unique, *_ in self.execute("SELECT * FROM pragma_index_list(?)", [_bare(table)]):
-            if unique:
+        for _, index, unique, _, partial in self.execute("SELECT * FROM pragma_index_list(?)", [_bare(table)]):
+            if partial and unique:
+                # Which columns its condition has is not told.
+                found.append(UniqueIndex((), is_plain=False))
+            elif unique:
                 names = [row[2] for row in self.execute("SELECT * FROM pragma_index_info(?)", [index])]
                 # An expression has no name.
                 found.append(UniqueIndex(tuple(filter(None, names)), is_plain=all(names)))
