@@ -196,7 +196,7 @@ def test_the_options_of_an_address_are_kept(empty_postgres: PostgresServer) -> N
     ("user", "name", "said"),
     [
         ("tester", "nothing", 'database "nothing" does not exist'),
-        ("nobody", "postgres", 'role "nobody" does not exist'),
+        ("stranger", "postgres", 'role "stranger" does not exist'),
         ("known:wrong", "postgres", 'password authentication failed for user "known"'),
         ("known", "postgres", "no password supplied"),
         ("barred", "postgres", "is not permitted to log in"),
@@ -234,7 +234,7 @@ def test_a_server_that_is_away_or_full_is_waited_for(empty_postgres: PostgresSer
         for address in (
             "postgresql://tester@127.0.0.1:1/postgres",
             f"postgresql://few@127.0.0.1:{empty_postgres.port}/postgres",
-            f"postgresql://nobody@127.0.0.1:1,127.0.0.1:{empty_postgres.port}/postgres",
+            f"postgresql://stranger@127.0.0.1:1,127.0.0.1:{empty_postgres.port}/postgres",
         ):
             with pytest.raises(DatabaseAway):
                 connect(address)

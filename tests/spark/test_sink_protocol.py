@@ -77,29 +77,6 @@ def test_a_batch_becomes_visible_with_its_marker_and_not_before(bootstrap: str, 
     check_nothing_hangs(bootstrap, topic)
 
 
-def test_a_write_without_a_number_leaves_no_client_behind(bootstrap: str, topic: str) -> None:
-    """Its name is a random one, which no other write will have."""
-    options = read_options(sink_options(bootstrap, topic=topic), is_stream=False)
-    before = dict(kept._producers._kept)
-    for number in range(3):
-        name = WriteName.of_query(str(uuid.uuid4()))
-        report = write_rows(options, WriteAttempt(name, None, 0, 0), iter([rows_of([number])]))
-        BatchCommit(options, name, None, [report]).run()
-        assert drivers.kept(driver_key(options, name.driver_id)) is None
-    assert dict(kept._producers._kept) == before
-    assert numbers(bootstrap, topic) == [0, 1, 2]
-    check_nothing_hangs(bootstrap, topic)
-
-
-def test_a_worker_remembers_the_last_runs_that_it_has_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(task_module, "_looked_up", {})
-    monkeypatch.setattr(task_module, "MOST_LOOKED_UP", 2)
-    name = WriteName.of_query("q")
-    for run in ("first", "second", "third"):
-        task_module.note_looked_up(name, run)
-    assert list(task_module._looked_up) == [(name, "second"), (name, "third")]
-
-
 def test_only_what_spark_reported_becomes_visible(bootstrap: str, topic: str) -> None:
     """The loser of speculation, and an attempt that failed after it had handed its rows over."""
     query = Query(bootstrap, topic)
