@@ -2,12 +2,15 @@
 
 One Spark on two cores, one broker, a producer at a fixed rate. Queries take turns, each for some seconds, the first of
 which do not count: topic to topic and a count by key, exactly once and at least once, beside Spark's own connector (if
-Maven Central can be reached). The times are those that Spark reports of each batch. Ends with 1 when a median is beyond
-what is wanted.
+Maven Central can be reached): as Spark runs it, and with the checkpoint's files written in the way that our queries
+have. The times are those that Spark reports of each batch; of one query more, exactly once, tasks and commits are
+timed from inside. Ends with 1 when a median is beyond what is wanted.
 """
 
 import argparse
 import json
+import os
+import shutil
 import statistics
 import sys
 import tempfile
@@ -15,7 +18,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,10 +29,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from benchmarks.broker import machine
 from benchmarks.figures import Check
+from benchmarks.micro_batch_parts import COMMIT, DIRECTORY, SOURCE, WRITE, TimedSource, noted
 from benchmarks.servers import broker_command, running
 from levada import Admin, Producer
 from levada.client.admin import NewTopic
 from levada.spark import session, write
+from levada.spark.checkpoints import quick_files
 from tests.interop.spark_connector import jars
 
 MASTER = "local[2]"
@@ -42,6 +47,10 @@ WARM_UP_BATCHES = 5
 PATIENCE_SECONDS = 120
 COPY, COUNT = "copy", "count"
 EXACTLY_ONCE, AT_LEAST_ONCE, CONNECTOR = "exactly-once", "at-least-once", "Spark's connector"
+QUICK_CONNECTOR = "Spark's connector, our checkpoint files"
+TIMED = "copy exactly-once, timed from inside"
+REST = "Spark and its Pythons"
+"""What is left of addBatch: plans, tasks on their way, Pythons that take up a task, rows between Java and them."""
 PARTS = ("latestOffset", "queryPlanning", "walCommit", "addBatch", "commitOffsets", "triggerExecution")
 WANTED = {EXACTLY_ONCE: 1.5, AT_LEAST_ONCE: 1.2}
 """Of copying 1,000 records a second: at most so many times what Spark's own connector takes."""
@@ -69,8 +78,13 @@ def main() -> int:
     connector = jars()
     if not connector:
         print("Spark's own connector is left out: Maven Central cannot be reached")
+    parts_directory = tempfile.mkdtemp(prefix="levada-bench-parts-")
+    # Workers have the environment that Java was started with.
+    os.environ[DIRECTORY] = parts_directory
     spark = session(MASTER, settings={"spark.jars": ",".join(map(str, connector)), "spark.driver.memory": "2g"})
+    spark.dataSource.register(TimedSource)
     samples: dict[str, list[Batch]] = defaultdict(list)
+    insides: dict[str, dict[str, float]] = {}
     with tempfile.TemporaryDirectory(prefix="levada-bench-") as directory:
         with running(broker_command(Path(directory) / "data", "log.retention.bytes=-1")) as server:
             for rate in RATES:
@@ -81,14 +95,21 @@ def main() -> int:
                         for name, start in queries(has_connector=bool(connector)):
                             if arguments.only is None or arguments.only in name:
                                 samples[f"{name}, {rate}/s"] += run(stage, name, number, start, arguments.seconds)
+                    if arguments.only is None or arguments.only in TIMED:
+                        batches = run(stage, TIMED, 0, _timed, arguments.seconds)
+                        insides[f"{rate}/s"] = inside(Path(parts_directory), batches)
         spark.stop()
+    shutil.rmtree(parts_directory)
     report: dict[str, Any] = {"machine": machine(), "rounds": arguments.rounds, "master": MASTER}
     report["milliseconds"] = {name: described(batches) for name, batches in samples.items()}
     for name, figures in report["milliseconds"].items():
         print(
-            f"{name:40}"
+            f"{name:56}"
             + "  ".join(f"{part} {figures[part]['median']:.0f}/{figures[part]['p95']:.0f}" for part in PARTS)
         )
+    report["inside addBatch"] = insides
+    for rate_name, figures in insides.items():
+        print(f"{TIMED}, {rate_name}: " + "  ".join(f"{part} {length:.1f}" for part, length in figures.items()))
     checks = checks_of(report["milliseconds"])
     report["checks"] = [check.as_json() for check in checks]
     for check in checks:
@@ -106,7 +127,8 @@ def queries(*, has_connector: bool) -> Iterator[tuple[str, Start]]:
         for delivery in (EXACTLY_ONCE, AT_LEAST_ONCE):
             yield f"{kind} {delivery}", _ours(kind, delivery)
         if has_connector:
-            yield f"{kind} {CONNECTOR}", _theirs(kind)
+            yield f"{kind} {CONNECTOR}", _theirs(kind, has_quick_files=False)
+            yield f"{kind} {QUICK_CONNECTOR}", _theirs(kind, has_quick_files=True)
 
 
 def _ours(kind: str, delivery: str) -> Start:
@@ -128,7 +150,7 @@ def _ours(kind: str, delivery: str) -> Start:
     return start
 
 
-def _theirs(kind: str) -> Start:
+def _theirs(kind: str, *, has_quick_files: bool) -> Start:
     def start(stage: Stage, name: str) -> StreamingQuery:
         writer = (
             computed(read(stage, "kafka"), kind)
@@ -136,9 +158,26 @@ def _theirs(kind: str) -> Start:
             .outputMode("append" if kind == COPY else "update")
         )
         writer = writer.option("kafka.bootstrap.servers", stage.bootstrap).option("topic", name)
-        return writer.option("checkpointLocation", str(stage.directory / name)).start()
+        checkpoint = str(stage.directory / name)
+        with quick_files(stage.spark, checkpoint) if has_quick_files else nullcontext():
+            return writer.option("checkpointLocation", checkpoint).start()
 
     return start
+
+
+def _timed(stage: Stage, name: str) -> StreamingQuery:
+    checkpoint = str(stage.directory / name)
+    writer = computed(read(stage, TimedSource.name()), COPY).writeStream.format(TimedSource.name())
+    writer = writer.option("kafka.bootstrap.servers", stage.bootstrap).option("topic", name)
+    with quick_files(stage.spark, checkpoint):
+        return writer.option("delivery", EXACTLY_ONCE).option("checkpointLocation", checkpoint).start()
+
+
+def inside(directory: Path, batches: list[Batch]) -> dict[str, float]:
+    """Medians of what addBatch consists of. A task reads in one Python and writes in another, at the same time."""
+    whole = statistics.median(batch["addBatch"] for batch in batches)
+    found = {part: statistics.median(times) for part, times in noted(directory, len(batches)).items()}
+    return {"addBatch": whole, **found, REST: max(whole - found[SOURCE] - found[WRITE] - found[COMMIT], 0.0)}
 
 
 def read(stage: Stage, source: str) -> DataFrame:
@@ -155,7 +194,7 @@ def computed(rows: DataFrame, kind: str) -> DataFrame:
 
 def run(stage: Stage, name: str, number: int, start: Start, seconds: float) -> list[Batch]:
     """The times of the batches of one query, but for those of its warm-up."""
-    topic = f"{name}-{stage.source}-{number}".replace(" ", "-").replace("'", "")
+    topic = f"{name}-{stage.source}-{number}".translate(str.maketrans(" ", "-", "',"))
     create(stage.bootstrap, topic)
     query = start(stage, topic)
     warm_at = time.monotonic() + WARM_UP_SECONDS

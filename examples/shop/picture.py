@@ -1,6 +1,6 @@
 """Draws throughput and lag over time."""
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from pathlib import Path
 
 import matplotlib
@@ -22,16 +22,16 @@ ALLOWED_SECONDS = 5.0
 
 def draw(history: History, path: Path) -> None:
     figure, (above, below) = plt.subplots(2, 1, figsize=(11, 7.5), sharex=True, constrained_layout=True)
-    groups: dict[str, Iterable[str]] = {
+    groups: dict[str, Collection[str]] = {
         "records in": RAW_TOPICS,
-        "records that the pipeline wrote": tuple(topic for topic in history.written[-1] if topic not in RAW_TOPICS),
+        "records that the pipeline wrote": tuple(topic for topic in history.topics if topic not in RAW_TOPICS),
     }
     samples = range(len(history.seconds))
     for label, topics in groups.items():
         above.plot(history.seconds, [history.rate(topics, at, SMOOTH_SECONDS) for at in samples], label=label)
     for hop in HOPS:
-        for query, topics in hop.items():
-            behind = [history.seconds_behind(query, topics, at) for at in samples]
+        for query in hop:
+            behind = [history.seconds_behind(query, at) for at in samples]
             below.plot(history.seconds, behind, label=query, linewidth=1.2)
     below.axhline(ALLOWED_SECONDS, color="grey", linestyle=":", linewidth=1)
     above.set_ylabel("records a second")

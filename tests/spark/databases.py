@@ -73,6 +73,13 @@ class PostgresServer:
             cursor = connection.execute(statement)
             return cursor.fetchall() if cursor.description else []
 
+    def allow(self, rules: str) -> None:
+        """Lines of pg_hba.conf, ahead of the one that trusts everyone."""
+        file = self.directory / "data" / "pg_hba.conf"
+        rest = [line for line in file.read_text().splitlines() if line.endswith("trust")]
+        file.write_text("\n".join([rules, *rest, ""]))
+        self._control("reload")
+
     def _control(self, *arguments: str) -> None:
         self._run([str(self._programs / "pg_ctl"), "-D", str(self.directory / "data"), *arguments])
 

@@ -30,6 +30,8 @@ PLAN, BROKER = "plan.json", "broker.pid"
 RETURN_SECONDS = 30.0
 STEP_SECONDS = 0.02
 
+PLANNING = "planning"
+"""The process in which Spark plans all batches of a query; what counts there is how many it has planned."""
 IN_TASK, HANDED_OVER, BEFORE_COMMIT, BEFORE_REQUEST, AFTER_REQUEST = (
     "in-task",
     "handed-over",
@@ -38,7 +40,9 @@ IN_TASK, HANDED_OVER, BEFORE_COMMIT, BEFORE_REQUEST, AFTER_REQUEST = (
     "after-request",
 )
 POINTS = (IN_TASK, HANDED_OVER, BEFORE_COMMIT, BEFORE_REQUEST, AFTER_REQUEST)
-KILL_DRIVER, KILL_BROKER, FAIL, LINGER = "kill-driver", "kill-broker", "fail", "linger"
+OF_QUERY = (PLANNING, BEFORE_COMMIT, BEFORE_REQUEST, AFTER_REQUEST)
+"""Where a worker is the query's, not a task's: without it the query fails, and has to be started again."""
+KILL_DRIVER, KILL_BROKER, KILL_WORKER, FAIL, LINGER = "kill-driver", "kill-broker", "kill-worker", "fail", "linger"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,11 @@ def write_plan(directory: Path, faults: Iterable[Fault]) -> None:
 
 def fired(directory: Path) -> list[str]:
     return sorted(path.name for path in directory.glob("fired-*"))
+
+
+def failed_queries(directory: Path) -> int:
+    """How many have failed for want of their worker."""
+    return sum(name.endswith(f"-{point}-{KILL_WORKER}") for name in fired(directory) for point in OF_QUERY)
 
 
 def strike(point: str, batch: int, *, attempt: int = 0) -> None:
@@ -78,6 +87,9 @@ def act(action: str, directory: Path) -> None:
         kill_session()
     elif action == KILL_BROKER:
         kill_broker(directory)
+    elif action == KILL_WORKER:
+        # One that has worked for other batches before, and whose driver lives on.
+        os.kill(os.getpid(), signal.SIGKILL)
     elif action == FAIL:
         raise RuntimeError("this attempt was to fail")
     else:
@@ -149,11 +161,15 @@ class FaultyStreamWriter(TopicStreamWriter):
 
 
 class FaultySource(DefaultSource):
+    planned = 0
+
     @classmethod
     def name(cls) -> str:
         return "levada-faults"
 
     def streamWriter(self, schema: "StructType", overwrite: bool) -> "DataSourceStreamWriter":
+        FaultySource.planned += 1
+        strike(PLANNING, FaultySource.planned)
         return FaultyStreamWriter(self.options, schema)
 
 

@@ -34,6 +34,21 @@ def test_only_a_disk_of_this_machine_is_written_to_in_the_quick_way(
     assert spark.conf.get(FILE_MANAGER, None) is None
 
 
+@pytest.mark.parametrize("scheme", ["", "file:", "file://"])
+def test_only_checksums_of_the_checkpoint_itself_are_removed(spark: SparkSession, tmp_path: Path, scheme: str) -> None:
+    checkpoint = tmp_path / "a#b"
+    ours = ["offsets/.0.crc", "commits/.1.crc", "sources/0/.0.crc", "state/0/7/.3.delta.crc", ".metadata.crc"]
+    others = [".report.csv.crc", "results/.part-0.parquet.crc", "offsets.old/.0.crc"]
+    beside = tmp_path / "a" / "offsets" / ".0.crc"
+    for path in [*(checkpoint / name for name in (*ours, *others)), beside]:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    with quick_files(spark, f"{scheme}{checkpoint}"):
+        left = sorted(str(path.relative_to(checkpoint)) for path in checkpoint.rglob(".*.crc"))
+    assert left == sorted(others)
+    assert beside.exists()
+
+
 def test_a_way_that_was_chosen_is_kept(spark: SparkSession) -> None:
     chosen = BY_FILE_SYSTEM.replace("FileSystemBased", "FileContextBased")
     spark.conf.set(FILE_MANAGER, chosen)

@@ -2,6 +2,7 @@
 
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -191,6 +192,56 @@ def test_the_options_of_an_address_are_kept(empty_postgres: PostgresServer) -> N
     empty_postgres.execute("DROP SCHEMA other")
 
 
+@pytest.mark.parametrize(
+    ("user", "name", "said"),
+    [
+        ("tester", "nothing", 'database "nothing" does not exist'),
+        ("stranger", "postgres", 'role "stranger" does not exist'),
+        ("known:wrong", "postgres", 'password authentication failed for user "known"'),
+        ("known", "postgres", "no password supplied"),
+        ("barred", "postgres", "is not permitted to log in"),
+        ("rejected", "postgres", "pg_hba.conf rejects connection"),
+    ],
+)
+def test_an_address_that_a_server_refuses_is_told_at_once(
+    empty_postgres: PostgresServer, user: str, name: str, said: str
+) -> None:
+    server = empty_postgres
+    server.execute("CREATE ROLE known LOGIN PASSWORD 'right'")
+    server.execute("CREATE ROLE barred")
+    server.allow("host all known all scram-sha-256\nhost all rejected all reject")
+    try:
+        address = f"postgresql://{user}@127.0.0.1:{server.port}/{name}"
+        wait_until(lambda: said in refusal_of(address))
+        with connect(f"postgresql://known:right@127.0.0.1:{server.port}/postgres") as database:
+            assert database.user == "known"
+    finally:
+        server.allow("")
+        server.execute("DROP ROLE known, barred")
+
+
+def refusal_of(address: str) -> str:
+    try:
+        connect(address).close()
+    except PipelineError as error:
+        return str(error)
+    return ""
+
+
+def test_a_server_that_is_away_or_full_is_waited_for(empty_postgres: PostgresServer) -> None:
+    empty_postgres.execute("CREATE ROLE few LOGIN CONNECTION LIMIT 0")
+    try:
+        for address in (
+            "postgresql://tester@127.0.0.1:1/postgres",
+            f"postgresql://few@127.0.0.1:{empty_postgres.port}/postgres",
+            f"postgresql://stranger@127.0.0.1:1,127.0.0.1:{empty_postgres.port}/postgres",
+        ):
+            with pytest.raises(DatabaseAway):
+                connect(address)
+    finally:
+        empty_postgres.execute("DROP ROLE few")
+
+
 def test_an_address_that_is_none_is_refused_without_its_password() -> None:
     for address in ("postgresql://me:sec/ret@host:5/db", "postgresql://me:secret@host:5/db?nothing=known"):
         with pytest.raises(PipelineError) as refused:
@@ -280,6 +331,112 @@ def test_a_word_in_a_text_of_delete_when_is_no_column(database: TestDatabase) ->
     given = StructType([*SCHEMA.fields, StructField("op", StringType())])
     sink = DatabaseSink(database.address, "t", ("id",), delete_when="OP = 'name'")
     assert sink.problems(given, None) == ["table 't': unknown column 'name'"]
+
+
+def written_at_once(database: TestDatabase, *rows: tuple[int, str], **options: Any) -> None:
+    """As one batch of a sink for the table `t`."""
+    sink = DatabaseSink(database.address, "t", ("id",), **options)
+    columns = list(zip(*rows))
+    batch = pa.RecordBatch.from_pydict(
+        {"id": list(columns[0]), "name": list(columns[1]), "_deleted": [False] * len(rows)}
+    )
+    half = len(rows) // 2
+    with connect(database.address) as opened:
+        writer = TableWriter(opened, sink._table(opened, SCHEMA), [*SCHEMA.names, "_deleted"], "_deleted")
+        opened.begin()
+        writer.upsert([batch.slice(0, half), batch.slice(half)])
+        opened.commit()
+
+
+UNIQUE_NAMES = {
+    "nullable": "name VARCHAR(9) UNIQUE, more INTEGER DEFAULT 5",
+    "not null": "name VARCHAR(9) NOT NULL UNIQUE, more INTEGER DEFAULT 5",
+    "with another": "name VARCHAR(9) NOT NULL, more INTEGER DEFAULT 5, UNIQUE (name, more)",
+}
+
+
+@pytest.mark.parametrize("columns", UNIQUE_NAMES.values(), ids=UNIQUE_NAMES)
+def test_rows_of_a_batch_exchange_unique_values(database: TestDatabase, columns: str) -> None:
+    database.execute(f"CREATE TABLE t (id BIGINT PRIMARY KEY, {columns})")
+    database.execute("INSERT INTO t VALUES (1, 'a', 5), (2, 'b', 5), (3, 'c', 5), (9, 'z', 5)")
+    database.execute("UPDATE t SET more = 5")
+    written_at_once(database, (4, "a"), (1, "b"), (2, "c"), (3, "d"))
+    written_at_once(database, (1, "c"), (2, "b"))
+    expected = [(1, "c", 5), (2, "b", 5), (3, "d", 5), (4, "a", 5), (9, "z", 5)]
+    assert database.execute("SELECT * FROM t ORDER BY id") == expected
+    with pytest.raises(PipelineError, match=r"(?i)table 't': .*unique"):
+        written_at_once(database, (1, "z"), (5, "c"))
+    assert database.execute("SELECT * FROM t ORDER BY id") == expected
+
+
+def test_a_null_frees_a_value_only_of_plain_indexes(database: TestDatabase) -> None:
+    """A column of an index's condition, or one that it only includes, would be made null for nothing."""
+    database.execute("CREATE TABLE t (id BIGINT PRIMARY KEY, name VARCHAR(9), more INTEGER)")
+    indexes = ["(name)", "(more) WHERE name IS NULL", "(lower(name))"]
+    if isinstance(database, PostgresServer):
+        indexes += ["(name) INCLUDE (more)", "(name, more) NULLS NOT DISTINCT"]
+    for number, index in enumerate(indexes):
+        database.execute(f"CREATE UNIQUE INDEX u{number} ON t {index}")
+    with connect(database.address) as opened:
+        found = opened.unique_indexes("t")
+    assert {index.columns for index in found if index.is_plain} == {("id",), ("name",)}
+    assert len([index for index in found if not index.is_plain]) == len(indexes) - 1
+
+
+@pytest.mark.parametrize("columns", UNIQUE_NAMES.values(), ids=UNIQUE_NAMES)
+def test_many_rows_that_pass_unique_values_on_take_little_longer_than_others(
+    database: TestDatabase, columns: str
+) -> None:
+    count = 1_000
+    database.execute(f"CREATE TABLE t (id BIGINT PRIMARY KEY, {columns})")
+    written_at_once(database, *((number, f"n{number}") for number in range(count)))
+    began = time.monotonic()
+    written_at_once(database, *((number, f"n{number + 1}") for number in range(count)))
+    assert time.monotonic() - began < 5
+    assert database.execute("SELECT count(*), min(id), max(id) FROM t WHERE name = 'n' || (id + 1)") == [
+        (count, 0, count - 1)
+    ]
+
+
+def test_an_older_row_keeps_its_unique_value(database: TestDatabase) -> None:
+    """It changes nothing, so it gives nothing up: the row that wants its value is refused."""
+    database.execute("CREATE TABLE t (id BIGINT PRIMARY KEY, name VARCHAR(9) UNIQUE)")
+    database.execute("INSERT INTO t VALUES (1, 'm'), (2, 'k')")
+    with pytest.raises(PipelineError, match=r"(?i)table 't': .*unique"):
+        written_at_once(database, (1, "a"), (2, "m"), order="name")
+    assert database.execute("SELECT * FROM t ORDER BY id") == [(1, "m"), (2, "k")]
+
+
+def test_rows_that_others_refer_to_are_not_deleted_to_exchange_values(empty_postgres: PostgresServer) -> None:
+    server = empty_postgres
+    server.execute("CREATE TABLE t (id BIGINT PRIMARY KEY, name TEXT NOT NULL UNIQUE)")
+    server.execute("INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c')")
+    server.execute("CREATE TABLE other (id BIGINT REFERENCES t ON DELETE CASCADE)")
+    server.execute("INSERT INTO other VALUES (1), (2)")
+    # One after the other it can be done.
+    written_at_once(server, (1, "b"), (2, "c"), (3, "d"))
+    assert server.execute("SELECT * FROM t ORDER BY id") == [(1, "b"), (2, "c"), (3, "d")]
+    with pytest.raises(
+        PipelineError, match=r"DEFERRABLE INITIALLY DEFERRED; they .* inserted again, as table other refers to it"
+    ):
+        written_at_once(server, (1, "c"), (2, "b"))
+    server.execute("ALTER TABLE t DROP CONSTRAINT t_name_key, ADD UNIQUE (name) DEFERRABLE INITIALLY DEFERRED")
+    written_at_once(server, (1, "c"), (2, "b"))
+    assert server.execute("SELECT * FROM t ORDER BY id") == [(1, "c"), (2, "b"), (3, "d")]
+    assert server.execute("SELECT count(*) FROM other") == [(2,)]
+
+
+def test_columns_of_every_kind_are_as_they_were_when_rows_exchange_values(empty_postgres: PostgresServer) -> None:
+    server = empty_postgres
+    server.execute(
+        "CREATE TABLE t (id BIGINT PRIMARY KEY, name TEXT NOT NULL UNIQUE, n INT GENERATED ALWAYS AS IDENTITY,"
+        " twice TEXT GENERATED ALWAYS AS (name || name) STORED, at TIMESTAMPTZ DEFAULT now(), list FLOAT[])"
+    )
+    server.execute("INSERT INTO t (id, name, list) VALUES (1, 'a', '{1e-300,NaN}'), (2, 'b', NULL)")
+    before = server.execute("SELECT id, n, at, list::text FROM t ORDER BY id")
+    written_at_once(server, (1, "b"), (2, "a"))
+    assert server.execute("SELECT id, n, at, list::text FROM t ORDER BY id") == before
+    assert server.execute("SELECT name, twice FROM t ORDER BY id") == [("b", "bb"), ("a", "aa")]
 
 
 def test_a_row_that_no_statement_can_take_is_refused(database: TestDatabase, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,9 +31,9 @@ def pipeline(command: str, file: Path, address: str) -> "subprocess.CompletedPro
     return ran
 
 
-def run_of(command: str, file: Path, address: str) -> "subprocess.CompletedProcess[str]":
+def run_of(command: str, file: Path, address: str, scheme: str = "") -> "subprocess.CompletedProcess[str]":
     """In a process of its own, which would not find a Java if it looked for one."""
-    flags = ["--bootstrap-server", address, "--checkpoint", str(file.parent / "progress")]
+    flags = ["--bootstrap-server", address, "--checkpoint", f"{scheme}{file.parent / 'progress'}"]
     environment = {**os.environ, "JAVA_HOME": "/no/such/java", "PATH": "/no/such/path"}
     ran = subprocess.run(
         [sys.executable, "-m", "levada", "pipeline", command, str(file), *flags],
@@ -71,7 +71,8 @@ def test_a_topic_that_is_not_there_and_a_type_that_is_none_are_a_line_each(
     )
 
 
-def test_a_second_run_on_one_checkpoint_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("scheme", ["", "file://", "file:"])
+def test_a_second_run_on_one_checkpoint_is_refused(tmp_path: Path, scheme: str) -> None:
     """By its name or by the name of a query, which has its progress in one place."""
     progress = tmp_path / "progress"
     progress.mkdir()
@@ -79,7 +80,7 @@ def test_a_second_run_on_one_checkpoint_is_refused(tmp_path: Path) -> None:
         file = tmp_path / f"{name}.yaml"
         file.write_text(PIPELINE.format(topic="orders", schema="id long", out=tmp_path / "out"))
         with StatusFile(str(progress), "first", ["clean"]) as first:
-            ran = run_of("run", file, "localhost:1")
+            ran = run_of("run", file, "localhost:1", scheme)
             first.end(STOPPED)
         said += f" runs already with the checkpoint {progress}: stop it, or give another --checkpoint"
         assert ran.stderr == f"levada: {said}\n"

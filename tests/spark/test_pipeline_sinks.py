@@ -7,13 +7,15 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import deltalake
 import psycopg
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from levada.spark.pipeline.chunks import chunks
 from levada.spark.pipeline.problems import PipelineError
-from levada.spark.pipeline.sinks import Control, DatabaseSink, DeltaSink, MicroBatch, ParquetSink, Stopped
+from levada.spark.pipeline.sinks import ConsoleSink, Control, DatabaseSink, DeltaSink, MicroBatch, ParquetSink, Stopped
 from levada.spark.pipeline.sinks.database import BOOKS, BOOKS_DEFINITION
 from levada.spark.pipeline.sinks.parquet import STAGING
 from tests.spark.databases import PostgresServer, SqliteFile, TestDatabase, wait_until
@@ -284,6 +286,64 @@ def test_a_complete_result_without_rows_empties_a_delta_table(rows: Callable[...
     assert table.transaction_version("q") == 1
     sink.write(rows((3, "c", 1, "x")), MicroBatch("q", 2), Control())
     assert DeltaTable(sink.directory).to_pyarrow_table()["id"].to_pylist() == [3]
+
+
+def test_names_with_any_letters_are_written(
+    rows: Callable[..., DataFrame], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from deltalake import DeltaTable
+
+    frame = rows((1, 2), schema="id long, other long").toDF("a`b", "c.d")
+    sink = DeltaSink(str(tmp_path / "table"))
+    sink.write(frame, MicroBatch("q", 0), Control())
+    assert DeltaTable(sink.directory).to_pyarrow_table().to_pylist() == [{"a`b": 1, "c.d": 2}]
+    ConsoleSink("shown").write(frame, MicroBatch("q", 0), Control())
+    assert "a`b" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("is_complete", [False, True])
+@pytest.mark.parametrize("last", [0, 1])
+def test_a_driver_that_was_given_up_cannot_write_its_batch_to_a_delta_table(
+    is_complete: bool, last: int, rows: Callable[..., DataFrame], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from deltalake import DeltaTable
+
+    sink = DeltaSink(str(tmp_path / "table"), is_complete=is_complete)
+    old, new = rows((1, "old", 1, "x")), rows((2, "new", 1, "x"))
+    if last:
+        sink.write(rows((0, "first", 1, "x")), MicroBatch("q", 0), Control())
+
+    def overtaken(frame: DataFrame) -> Iterator[pa.RecordBatch]:
+        """While its rows are computed, its successor writes the batch and the one behind it."""
+        monkeypatch.setattr("levada.spark.pipeline.sinks.delta.chunks", chunks)
+        for number in (last, last + 1):
+            sink.write(new, MicroBatch("q", number), Control())
+        yield from chunks(frame)
+
+    monkeypatch.setattr("levada.spark.pipeline.sinks.delta.chunks", overtaken)
+    with pytest.raises(PipelineError, match=rf"batch {last + 1} "):
+        sink.write(old, MicroBatch("q", last), Control())
+    found = DeltaTable(sink.directory).to_pyarrow_table()["name"].to_pylist()
+    assert sorted(found) == (["new"] if is_complete else ["first"] * last + ["new"] * 2)
+
+
+def test_two_drivers_that_make_a_delta_table_at_once_write_its_first_batch_once(
+    rows: Callable[..., DataFrame], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from deltalake import DeltaTable
+
+    sink = DeltaSink(str(tmp_path / "table"))
+    write = deltalake.write_deltalake
+
+    def overtaken(*arguments: Any, **options: Any) -> None:
+        monkeypatch.setattr(deltalake, "write_deltalake", write)
+        sink.write(rows((2, "new", 1, "x")), MicroBatch("q", 0), Control())
+        write(*arguments, **options)
+
+    monkeypatch.setattr(deltalake, "write_deltalake", overtaken)
+    with pytest.raises(PipelineError, match="another driver with this checkpoint has written batch 0 while this one"):
+        sink.write(rows((1, "old", 1, "x")), MicroBatch("q", 0), Control())
+    assert DeltaTable(sink.directory).to_pyarrow_table()["name"].to_pylist() == ["new"]
 
 
 def test_a_batch_is_once_in_a_directory_of_parquet(

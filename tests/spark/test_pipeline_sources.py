@@ -153,6 +153,23 @@ def test_a_line_of_a_file_that_does_not_fit_is_a_dead_letter(
     }
 
 
+def test_lines_of_csv_that_no_schema_fits_are_dead_letters(
+    spark: SparkSession, tmp_path: Path, drained: Callable[..., list[tuple[Any, ...]]]
+) -> None:
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    wide = b"," * 30_000
+    lines = [b"1,a", wide, b"2,\xff", b"\xfe,c", "3,\N{SNOWMAN}".encode(), b"4,d"]
+    (logs / "a.csv").write_bytes(b"\n".join(lines))
+    rows = read_files(spark, str(logs), format="csv", schema="id long not null, name string")
+    assert isinstance(rows, Rows)
+    found = drained(rows.frame, "id", "name", "_rejected.reason")
+    good = sorted((number, name) for number, name, reason in found if reason is None)
+    assert good == [(1, "a"), (3, "\N{SNOWMAN}"), (4, "d")]
+    reasons = sorted(reason[:32] for _, _, reason in found if reason is not None)
+    assert reasons == ["the line does not fit the schema", "the line is not UTF-8", "the line is not UTF-8"]
+
+
 def test_a_line_of_csv_that_does_not_fit_is_a_dead_letter_with_its_text(
     spark: SparkSession, tmp_path: Path, drained: Callable[..., list[tuple[Any, ...]]]
 ) -> None:

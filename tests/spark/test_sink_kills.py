@@ -21,7 +21,9 @@ from tests.spark.driver_faults import (
     IN_TASK,
     KILL_BROKER,
     KILL_DRIVER,
+    KILL_WORKER,
     LINGER,
+    PLANNING,
     POINTS,
     Fault,
 )
@@ -55,7 +57,7 @@ def reader_of(copying: Copying) -> WholeBatches:
 
 
 @pytest.mark.timeout(900)
-def test_a_copy_survives_kills_of_driver_and_broker_at_each_moment_of_a_batch(new_copying: NewCopying) -> None:
+def test_a_copy_survives_kills_of_driver_broker_and_workers_at_each_moment_of_a_batch(new_copying: NewCopying) -> None:
     rows = 4_000
     copying = new_copying(rows, rows_per_batch=400)
     faults = [
@@ -64,12 +66,15 @@ def test_a_copy_survives_kills_of_driver_and_broker_at_each_moment_of_a_batch(ne
         Fault(HANDED_OVER, KILL_DRIVER, 2),
         Fault(BEFORE_REQUEST, KILL_BROKER, 3),
         Fault(AFTER_REQUEST, KILL_DRIVER, 4),
+        Fault(IN_TASK, KILL_WORKER, 6),
+        Fault(HANDED_OVER, KILL_WORKER, 7),
+        Fault(AFTER_REQUEST, KILL_WORKER, 8),
     ]
     copying.plan(faults)
     with reader_of(copying) as reader:
         copying.run_to_the_end(partitions=(0, 3, 1))
     assert len(copying.fired) == len(faults)
-    assert len(copying.codes) == 3
+    assert copying.codes == [-signal.SIGKILL, -signal.SIGKILL, 1, 0]
     check_whole(copying, rows, reader)
 
 
@@ -79,7 +84,7 @@ is_soak = pytest.mark.skipif(os.environ.get("LEVADA_SOAK") != "1", reason="takes
 @is_soak
 @pytest.mark.timeout(3_600)
 def test_a_million_rows_survive_thirty_kills(new_copying: NewCopying) -> None:
-    """The driver at each point once, the broker at each five times, and drivers at random moments."""
+    """The driver at each point once, the broker at each five times, workers three times, and drivers at random."""
     rows = 1_000_000
     copying = new_copying(rows, rows_per_batch=12_500)
     faults = [
@@ -87,6 +92,8 @@ def test_a_million_rows_survive_thirty_kills(new_copying: NewCopying) -> None:
         for number in range(30)
     ]
     faults += [Fault(IN_TASK, FAIL, batch) for batch in range(5, 65, 10)]
+    workers = (*POINTS, PLANNING)
+    faults += [Fault(workers[number % len(workers)], KILL_WORKER, 3 * number + 1) for number in range(18)]
     copying.plan(faults)
     chance = random.Random(8)
     with reader_of(copying) as reader:

@@ -62,7 +62,7 @@ def test_a_batch_that_is_committed_again_changes_nothing(bootstrap: str, topic: 
     """As after a driver that was killed before Spark noted the batch: all tasks run again."""
     first, second = Query(bootstrap, topic, "q-" + topic), Query(bootstrap, topic, "q-" + topic)
     first.commit(4, first.write(4, 0, [1, 2]))
-    task_module._looked_up.add((second.name, second._run))
+    task_module.note_looked_up(second.name, second._run)
     report = second.write(4, 0, [1, 2])
     assert report.ticket is not None
     second.commit(4, report)
@@ -141,7 +141,7 @@ def test_a_worker_whose_epoch_another_one_took_looks_at_the_marker_again(bootstr
     drivers.drop(key)
     drivers._kept[key] = second
     again = Query(bootstrap, topic, query.query_id)
-    task_module._looked_up.add((again.name, again._run))
+    task_module.note_looked_up(again.name, again._run)
     again.commit(2, again.write(2, 0, [3]))
     assert again.marker() == 2
     assert numbers(bootstrap, topic) == [1, 2, 3]

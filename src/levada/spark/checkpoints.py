@@ -4,13 +4,15 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from pyspark.sql import SparkSession
 
+from levada.spark.paths import local_path, scheme_of
+
 FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 BY_FILE_SYSTEM = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-CHECKSUMS = ".*.crc"
+PLACES = (".metadata.crc", *(f"{part}/**/.*.crc" for part in ("offsets", "commits", "sources", "state")))
+"""The checksums of Spark's own files: what else lies in the directory is not ours."""
 DEFAULT_FILE_SYSTEM = "fs.defaultFS"
 
 _starting = threading.Lock()
@@ -29,7 +31,9 @@ def quick_files(spark: SparkSession, checkpoint: str) -> Iterator[None]:
         if spark.conf.get(FILE_MANAGER, None) is not None or not is_on_this_machine(spark, checkpoint):
             yield
             return
-        _remove_checksums(Path(urlsplit(checkpoint).path if _scheme(checkpoint) else checkpoint))
+        directory = local_path(checkpoint)
+        assert directory is not None
+        _remove_checksums(directory)
         # A query copies the session's settings when it starts.
         spark.conf.set(FILE_MANAGER, BY_FILE_SYSTEM)
         try:
@@ -43,23 +47,14 @@ def _remove_checksums(directory: Path) -> None:
 
     A file without one is read as it is; those that FileContext writes have none.
     """
-    for path in directory.rglob(CHECKSUMS):
-        path.unlink(missing_ok=True)
+    for place in PLACES:
+        for path in directory.glob(place):
+            path.unlink(missing_ok=True)
 
 
 def is_on_this_machine(spark: SparkSession, path: str) -> bool:
-    scheme = _scheme(path)
-    if scheme:
-        return scheme == "file"
+    if scheme_of(path):
+        return local_path(path) is not None
     context = getattr(spark, "_sc", None)
     # Of a Spark Connect session it is not known.
-    return context is not None and _scheme(context._jsc.hadoopConfiguration().get(DEFAULT_FILE_SYSTEM)) == "file"
-
-
-def _scheme(path: str) -> str:
-    """
-    >>> _scheme("file:///data"), _scheme("hdfs://name:8020/data"), _scheme("/data/a:b"), _scheme("data")
-    ('file', 'hdfs', '', '')
-    """
-    head, colon, _ = path.partition(":")
-    return head.lower() if colon and "/" not in head else ""
+    return context is not None and scheme_of(context._jsc.hadoopConfiguration().get(DEFAULT_FILE_SYSTEM)) == "file"

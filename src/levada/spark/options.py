@@ -1,5 +1,6 @@
 """The options of the data source, as Spark hands them over: names without case, values as text."""
 
+import re
 from collections.abc import Collection, Mapping
 
 from levada.model.near_names import nearest
@@ -12,6 +13,23 @@ API_TIMEOUT = "default.api.timeout.ms"
 PATIENCE_MS = "60000"
 """Kafka's default, but chosen: each task makes clients of its own, and a broker that restarts must not fail them."""
 TRUTH = {"true": True, "false": False}
+
+UNITS_MS = {
+    "ms": 1,
+    "millisecond": 1,
+    "s": 1_000,
+    "sec": 1_000,
+    "second": 1_000,
+    "m": 60_000,
+    "min": 60_000,
+    "minute": 60_000,
+    "h": 3_600_000,
+    "hour": 3_600_000,
+    "d": 86_400_000,
+    "day": 86_400_000,
+    "week": 604_800_000,
+}
+LENGTH = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)")
 
 
 class OptionError(ValueError):
@@ -52,6 +70,25 @@ def flag(options: Mapping[str, str], name: str, default: bool) -> bool:
     if given.lower() not in TRUTH:
         raise OptionError(f"option {name!r} must be true or false, not {given!r}")
     return TRUTH[given.lower()]
+
+
+def length_ms(text: str) -> int | None:
+    """A length of time with its unit, in milliseconds; None if it is none.
+
+    >>> length_ms("90s"), length_ms("1.5 Minutes"), length_ms("2 weeks"), length_ms("90"), length_ms("1 fortnight")
+    (90000, 90000, 1209600000, None, None)
+    """
+    found = LENGTH.fullmatch(text.strip().lower())
+    if found is None:
+        return None
+    unit_ms = UNITS_MS.get(found[2]) or UNITS_MS.get(found[2].removesuffix("s"))
+    return None if unit_ms is None else round(float(found[1]) * unit_ms)
+
+
+def option_ms(text: str) -> int | None:
+    """The same where a number alone counts milliseconds, as in Kafka's settings."""
+    bare = text.strip()
+    return int(bare) if bare.isdecimal() else length_ms(bare)
 
 
 def whole_number(options: Mapping[str, str], name: str, *, at_least: int) -> int | None:

@@ -34,9 +34,13 @@ class QuietTraceback:
             traceback.print_exc()
 
 
+def pass_over(number: int, frame: FrameType | None) -> None:
+    """Unlike SIG_IGN it is not inherited by programs that functions of the user start: those hear as ever."""
+
+
 def deafened(set_handler: Callable[[int, Handler], Any]) -> Callable[[int, Handler], Any]:
-    """`signal.signal`, but those signals stay ignored."""
-    return lambda number, handler: set_handler(number, signal.SIG_IGN if number in IGNORED else handler)
+    """`signal.signal`, but those signals stay without effect."""
+    return lambda number, handler: set_handler(number, pass_over if number in IGNORED else handler)
 
 
 def main() -> None:
@@ -45,7 +49,7 @@ def main() -> None:
     vars(daemon)["traceback"] = QuietTraceback
     if os.environ.get(DEAF) == "1":
         for number in IGNORED:
-            signal.signal(number, signal.SIG_IGN)
+            signal.signal(number, pass_over)
         # The daemon sets handlers of its own, and in each worker that it forks the default ones again.
         signal.signal = deafened(signal.signal)  # type: ignore[assignment]
     daemon.manager()

@@ -63,7 +63,7 @@ def _is_installed(package: Path) -> bool:
 
 
 def _written(text: str) -> Path:
-    """Beside it and moved: two processes may do this at the same time."""
+    """Beside it and moved: two processes may do this at the same time. OSError where no file can be executed."""
     path = writable_place() / f"{PREFIX}{sha256(text.encode()).hexdigest()[:12]}"
     if os.access(path, os.X_OK):
         return path
@@ -72,4 +72,6 @@ def _written(text: str) -> Path:
         file.write(text)
     os.chmod(written, 0o755)
     os.replace(written, path)
+    if not os.access(path, os.X_OK):
+        raise PermissionError(f"{path} cannot be executed, as of a file system that is mounted so")
     return path

@@ -3,12 +3,14 @@
 import io
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 
 from levada.client.types import TopicPartition
 from levada.spark.pipeline.databases import quoted, quoted_table, safe
 from levada.spark.pipeline.failure import cause_of
+from levada.spark.pipeline.meter import Meter, Sample
 from levada.spark.pipeline.progress import Display, QueryProgress, distance, heading, line, progress_of, short
 from levada.spark.pipeline.sinks.batches import Control, Stopped
 
@@ -32,8 +34,9 @@ REPORT = {
 def test_a_report_of_spark_becomes_a_line() -> None:
     progress = progress_of("totals", REPORT)
     offsets = {TopicPartition("orders", 0): 100, TopicPartition("orders", 1): 50}
-    assert progress == QueryProgress("totals", 12, 3400, 3412.4, 840, 60, timestamp=BEGAN, offsets=offsets)
-    assert line(progress, 8) == "totals    batch 12       3.4k rows/s       lag 60      840 ms"
+    assert progress == QueryProgress("totals", 12, 0, 0.0, 840, 60, timestamp=BEGAN, offsets=offsets)
+    shown = replace(progress, events_per_second=3412.4, lag_s=1.23)
+    assert line(shown, 8) == "totals    batch 12       3.4k events/s        lag 60 (1.2 s)      840 ms"
 
 
 def test_where_a_topic_is_read_twice_its_group_is_as_far_as_both() -> None:
@@ -43,7 +46,7 @@ def test_where_a_topic_is_read_twice_its_group_is_as_far_as_both() -> None:
 
 def test_a_query_without_a_report_is_starting() -> None:
     assert line(progress_of("a", {}, "waiting for x"), 1) == (
-        "a  starting          0 rows/s        lag -        0 ms  waiting for x"
+        "a  starting          0 events/s                 lag -        0 ms  waiting for x"
     )
 
 
@@ -64,26 +67,48 @@ def test_lines_are_written_over_on_a_terminal_and_not_elsewhere() -> None:
     two = [QueryProgress("a", 1, 1, 1.0, 1, 0), QueryProgress("b", 1, 1, 1.0, 1, 0)]
     terminal = io.StringIO()
     display = Display(terminal, is_terminal=True, columns=20)
-    display.show(two)
-    display.show(two)
+    display.show(two, 7.0)
+    display.show(two, 7.0)
     first, second = terminal.getvalue().split("\x1b[3A")
     assert first == second
     assert all(len(text.removeprefix("\x1b[2K")) < 20 for text in first.splitlines())
     file = io.StringIO()
-    Display(file, is_terminal=False).show(two)
+    Display(file, is_terminal=False).show(two, 7.0)
     assert "\x1b" not in file.getvalue()
     assert file.getvalue().count("\n") == 3
 
 
 def test_all_queries_are_told_of_in_one_line() -> None:
-    two = [QueryProgress("a", 1, 7, 950.0, 120, 30), QueryProgress("b", 4, 7, 300.0, 410, 0)]
-    assert heading(two) == "2 queries  1.2k rows/s  lag 30  slowest batch b 410 ms"
-    assert heading([progress_of("a", {}), progress_of("b", {})]) == "2 queries  0 rows/s  lag -"
+    two = [QueryProgress("a", 1, 7, 950.0, 120, 30, lag_s=0.7), QueryProgress("b", 4, 7, 300.0, 410, 1, lag_s=0.1)]
+    assert heading(two, 950.0) == "2 queries  950 events/s  lag 31 (0.7 s)  slowest batch b 410 ms"
+    assert "lag 31  " in heading([two[0], replace(two[1], lag_s=None)], 950.0), "which is most behind is not known"
+    assert heading([progress_of("a", {}), progress_of("b", {})], 0.0) == "2 queries  0 events/s  lag -"
     file = io.StringIO()
-    Display(file, is_terminal=False).show(two, "12 s, 400 events/s")
-    assert file.getvalue().splitlines()[0] == "12 s, 400 events/s"
-    Display(file, is_terminal=False).show(two[:1])
-    assert "queries" not in file.getvalue(), "one query needs no line about all"
+    Display(file, is_terminal=False).show(two, 400.0, "  12 s  ")
+    assert file.getvalue().startswith("  12 s  2 queries  400 events/s  lag 31")
+    file = io.StringIO()
+    Display(file, is_terminal=False).show(two[:1], 400.0)
+    assert "slowest" not in file.getvalue(), "one query needs no line about all"
+
+
+FIRST, SECOND = TopicPartition("in", 0), TopicPartition("in", 1)
+
+
+def test_rates_and_lags_are_those_of_the_clock_and_of_ends_of_now() -> None:
+    meter = Meter()
+    meter.note(Sample(100.0, {FIRST: 0, SECOND: 0}, {}, {"a": 0}))
+    meter.note(Sample(110.0, {FIRST: 500, SECOND: 500}, {"a": {FIRST: 300, SECOND: 500}}, {"a": 400}))
+    assert meter.incoming([FIRST, SECOND]) == 100.0
+    assert meter.reading("a") == 40.0
+    assert meter.lag("a") == 200
+    assert meter.seconds_behind("a") == 2.0
+    assert meter.lag("not started") is None
+    assert meter.seconds_behind("not started") is None
+    meter.note(Sample(130.0, {FIRST: 500}, {"a": {FIRST: 400}}))
+    assert meter.seconds_behind("a") is None, "nothing came in in the last 15 s"
+    meter.note(Sample(171.0, {FIRST: 500}, {"a": {FIRST: 500}}))
+    assert meter.seconds_behind("a") == 0.0
+    assert [sample.at for sample in meter.samples] == [130.0, 171.0]
 
 
 IN_FOREACH_BATCH = """[STREAM_FAILED] Query [id = 1] terminated with exception: [FOREACH_BATCH_USER_FUNCTION_ERROR] An \

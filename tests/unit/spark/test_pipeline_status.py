@@ -38,7 +38,7 @@ def test_a_pipeline_that_runs_is_described_by_its_queries(tmp_path: Path) -> Non
         assert status.state == RUNNING
         head, titles, *rows = lines_of(status, {"totals": 7})
         assert head == f"pipeline shop: running, process {os.getpid()}, since {status.since}"
-        assert titles.split() == ["QUERY", "STATE", "BATCH", "ROWS/S", "LAG", "LAST", "BATCH", "TOOK", "NOTE"]
+        assert titles.split() == ["QUERY", "STATE", "BATCH", "EVENTS/S", "LAG", "LAST", "BATCH", "TOOK", "NOTE"]
         assert rows[0].split() == ["totals", "running", "12", "3.4k", "7", BEGAN, "840", "ms"]
         assert rows[1].split() == ["kept", "running", "-", "-", "-", "-", "-", "waiting", "for", "the", "database"]
         file.end(STOPPED)

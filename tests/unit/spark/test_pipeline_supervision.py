@@ -28,10 +28,11 @@ class EndsWhenLookedAt:
 
 
 def test_a_query_that_fails_between_two_looks_is_not_taken_for_done() -> None:
-    running = cast(Any, SimpleNamespace(queries={"kept": EndsWhenLookedAt()}, look=list))
-    display = cast(Any, SimpleNamespace(show=lambda _: None))
+    running = cast(
+        Any, SimpleNamespace(queries={"kept": EndsWhenLookedAt()}, look=list, look_now=list, show=lambda _: None)
+    )
     with pytest.raises(QueryFailed, match="kept: two rows for one key"):
-        supervise(running, Control(), cast(Any, None), display, 60.0, lambda _: None)
+        supervise(running, Control(), cast(Any, None), cast(Any, None), 60.0, lambda _: None)
 
 
 class FailsInItsLastBatch(EndsWhenLookedAt):

@@ -1,10 +1,13 @@
 """Schemas of values in Spark's workers: kept, bounded, waited for, and what makes dead letters or ends a query."""
 
+import io
 import json
 import logging
+import time
 from collections.abc import Iterator
 from typing import Any
 
+import fastavro
 import pytest
 
 from levada.spark.rows.problems import RowsError
@@ -187,3 +190,76 @@ def test_schemas_that_are_referred_to_are_put_where_they_are_used_first(
     ]
     read = _reader(json.dumps(found), registry)
     assert read(prefix_of(3) + b"\x02\x00\x02\x0a\x00") == ({"a": {"cents": 1}, "b": None, "c": [{"x": 5}]}, None)
+
+
+def test_a_schema_that_refers_to_very_many_others_is_the_values_fault(
+    server: RegistryServer, registry: Registry
+) -> None:
+    references = []
+    for number in range(201):
+        server.add(f"s{number}", record((f"f{number}", "int"), name=f"R{number}"))
+        references.append({"name": f"R{number}", "subject": f"s{number}", "version": 1})
+    schema_id = server.add("order", record(("a", "R0"), name="Order"), references=references)
+    with pytest.raises(
+        Unusable, match=f"the schema {schema_id} of the value cannot be used: it refers to more than 200"
+    ):
+        WriterSchemas().of(registry, schema_id, "AVRO", text_of)
+
+
+def long_of(number: int) -> bytes:
+    stream = io.BytesIO()
+    fastavro.schemaless_writer(stream, "long", number)
+    return stream.getvalue()
+
+
+EMPTY = {"type": "array", "items": "null"}
+NOTHING = record(name="Nothing")
+
+
+@pytest.mark.parametrize(
+    "items",
+    ["null", NOTHING, {"type": "fixed", "size": 0, "name": "F"}, record(("a", "null"), ("b", NOTHING), name="Two")],
+)
+@pytest.mark.parametrize("is_wanted", [True, False])
+def test_a_value_has_no_more_items_without_bytes_than_fit_into_memory(
+    server: RegistryServer, registry: Registry, items: Any, is_wanted: bool
+) -> None:
+    """Also where only the writer's schema has them, so that they are passed over."""
+    written = record(("many", {"type": "array", "items": items}), ("x", "int"))
+    wanted = written if is_wanted else record(("x", "int"))
+    read = _reader(json.dumps(wanted), registry)
+    prefix = prefix_of(server.add("s", written))
+    found, problem = read(prefix + long_of(3) + long_of(-2) + long_of(0) + b"\0\x0a")
+    assert problem is None
+    assert found["x"] == 5
+    if is_wanted:
+        assert len(found["many"]) == 5
+    began = time.monotonic()
+    for count in (100_000_000, -100_000_000):
+        found, problem = read(prefix + long_of(count) + (long_of(0) if count < 0 else b"") + b"\0\x0a")
+        assert found is None
+        assert (
+            problem
+            == "the value is not Avro of its schema 1: ValueError: more than 10000 items of arrays have no bytes"
+        )
+    assert time.monotonic() - began < 1
+
+
+def test_values_around_items_without_bytes_are_walked_over(server: RegistryServer, registry: Registry) -> None:
+    node = record(
+        ("next", ["null", "Node"]),
+        ("tags", {"type": "map", "values": "string"}),
+        ("list", {"type": "array", "items": ["null", "double"]}),
+        ("e", {"type": "enum", "name": "E", "symbols": ["A", "B"]}),
+        ("rest", {"type": "array", "items": EMPTY}),
+        ("b", "bytes"), ("f", {"type": "fixed", "name": "Four", "size": 4}), ("t", "boolean"), ("g", "float"),
+        name="Node",
+    )  # fmt: skip
+    leaf = {"next": None, "tags": {"a": "b"}, "list": [None, 1.5], "e": "B", "rest": [[None], []],
+            "b": b"xyz", "f": b"1234", "t": True, "g": 0.5}  # fmt: skip
+    value = {**leaf, "next": leaf}
+    stream = io.BytesIO()
+    fastavro.schemaless_writer(stream, fastavro.parse_schema(node), value)
+    read = _reader(json.dumps(node), registry)
+    assert read(prefix_of(server.add("s", node)) + stream.getvalue()) == (value, None)
+    assert read(prefix_of(1) + stream.getvalue()[:-3])[0] is None

@@ -1,10 +1,12 @@
 """What workers of Spark say on the user's terminal, and which signals they hear."""
 
 import signal
+import subprocess
+import sys
 
 import pytest
 
-from levada.spark.worker_daemon import Handler, QuietTraceback, deafened
+from levada.spark.worker_daemon import Handler, QuietTraceback, deafened, pass_over
 
 
 @pytest.mark.parametrize("error", [BrokenPipeError(32, "Broken pipe"), ConnectionResetError(104, "reset")])
@@ -31,7 +33,24 @@ def test_a_deaf_daemon_keeps_its_own_handlers_for_other_signals() -> None:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         hear(number, signal.SIG_DFL)
     assert held == {
-        signal.SIGTERM: signal.SIG_IGN,
-        signal.SIGINT: signal.SIG_IGN,
+        signal.SIGTERM: pass_over,
+        signal.SIGINT: pass_over,
         signal.SIGHUP: signal.SIG_DFL,
     }
+
+
+DEAF_WORKER = """
+import os, signal, subprocess, sys
+from levada.spark.worker_daemon import IGNORED, deafened
+signal.signal = deafened(signal.signal)
+for number in IGNORED:
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+    child = subprocess.Popen(["sleep", "60"])
+    child.send_signal(number)
+    assert child.wait(10) == -number
+"""
+
+
+def test_programs_that_a_deaf_worker_starts_hear_signals() -> None:
+    subprocess.run([sys.executable, "-c", DEAF_WORKER], check=True, timeout=60)

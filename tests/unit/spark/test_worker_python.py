@@ -90,6 +90,13 @@ def test_where_nothing_can_be_written_workers_run_this_python(monkeypatch: pytes
     assert worker_python() == sys.executable
 
 
+def test_where_nothing_can_be_executed_workers_run_this_python(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """As on a file system that is mounted with noexec: whatever its mode says, access(2) says no."""
+    monkeypatch.setattr(launching, "writable_place", lambda: tmp_path)
+    monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.X_OK)
+    assert worker_python() == sys.executable
+
+
 def test_a_launcher_is_written_once_and_for_each_text(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(launching, "writable_place", lambda: tmp_path)
     first = Path(worker_python())

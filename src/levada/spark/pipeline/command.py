@@ -12,6 +12,7 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
+from levada.spark.paths import local_path
 from levada.spark.pipeline.building import build, build_from_python
 from levada.spark.pipeline.checking import check
 from levada.spark.pipeline.context import Context
@@ -19,7 +20,8 @@ from levada.spark.pipeline.definition import Definition
 from levada.spark.pipeline.failure import advice_for
 from levada.spark.pipeline.groups import QueryGroups
 from levada.spark.pipeline.leftovers import clear_leftovers
-from levada.spark.pipeline.options import PipelineOptions, bootstrap_of, is_local, pipeline_name
+from levada.spark.pipeline.meter import ProgressWatch
+from levada.spark.pipeline.options import PipelineOptions, bootstrap_of, pipeline_name
 from levada.spark.pipeline.problems import PipelineError, Problem, QueryFailed, refused, say
 from levada.spark.pipeline.progress import Display, QueryProgress
 from levada.spark.pipeline.queries import AVAILABLE_NOW, start
@@ -36,7 +38,7 @@ from levada.spark.pipeline.shielding import shielded
 from levada.spark.pipeline.sinks import Control
 from levada.spark.pipeline.status import DONE, FAILED, STOPPED, StatusFile
 from levada.spark.pipeline.topics import Findings
-from levada.spark.pipeline.writes import Write, checkpoint_of
+from levada.spark.pipeline.writes import TopicSink, Write, checkpoint_of
 from levada.spark.sessions import session
 
 TERMINAL_INTERVAL_S: Final = 1.0
@@ -114,10 +116,10 @@ def run(plan: BuiltPipeline, options: PipelineOptions) -> int:
     signals = StopSignals(control)
     queries = [write.name for write in plan.writes]
     with ExitStack() as stack:
-        status = (
-            stack.enter_context(StatusFile(plan.checkpoint, plan.name, queries)) if is_local(plan.checkpoint) else None
-        )
+        here = local_path(plan.checkpoint)
+        status = stack.enter_context(StatusFile(str(here), plan.name, queries)) if here is not None else None
         groups = stack.enter_context(QueryGroups(plan.name, plan.context.bootstrap))
+        running.watch = stack.enter_context(ProgressWatch(plan.context.bootstrap, _own_topics(plan)))
         stack.enter_context(signals.heard())
 
         def tell(progress: Sequence[QueryProgress]) -> None:
@@ -153,6 +155,11 @@ def run(plan: BuiltPipeline, options: PipelineOptions) -> int:
     return 0
 
 
+def _own_topics(plan: BuiltPipeline) -> set[str]:
+    written = {write.sink.topic for write in plan.writes if isinstance(write.sink, TopicSink) and write.sink.topic}
+    return written | plan.context.routed_topics
+
+
 def _session(options: PipelineOptions, definition: Definition) -> SparkSession:
     for name in LOGGERS:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
@@ -165,18 +172,18 @@ def _session(options: PipelineOptions, definition: Definition) -> SparkSession:
 
 
 def _make_directory(checkpoint: str) -> None:
-    if is_local(checkpoint):
+    here = local_path(checkpoint)
+    if here is not None:
         try:
-            os.makedirs(checkpoint, exist_ok=True)
+            here.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise PipelineError(f"checkpoint: cannot make {checkpoint}: {error.strerror}") from error
 
 
 def _log_file(options: PipelineOptions, definition: Definition) -> str:
     checkpoint = options.checkpoint or definition.checkpoint
-    if checkpoint is None or not is_local(checkpoint) or not os.path.isdir(checkpoint):
-        return os.devnull
-    return os.path.join(checkpoint, LOG)
+    here = local_path(checkpoint) if checkpoint is not None else None
+    return str(here / LOG) if here is not None and here.is_dir() else os.devnull
 
 
 @contextmanager

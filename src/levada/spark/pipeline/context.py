@@ -57,6 +57,8 @@ class Context:
         """Of what is read."""
         self.topics: dict[str, str] = {}
         """Topics that are read, and where the file says so."""
+        self.routed_topics: set[str] = set()
+        """What `route` can give to rows."""
         self.writes: list[Write] = []
         self._origins: dict[int, RowOrigin] = {}
         self._lettered: set[int] = set()
@@ -124,6 +126,7 @@ class Context:
         return self.carry_on(rows, _step(steps.deduplicate)(rows, keys, within, **options))
 
     def route(self, rows: AnyRows, by: Any, topics: Mapping[Any, str], **options: Any) -> AnyRows:
+        self.routed_topics.update(topics.values())
         return self.carry_on(rows, _step(steps.route)(rows, by, topics, **options))
 
     def carry_on(self, before: Rows | DataFrame, after: AnyRows, *, is_repeatable: bool = True) -> AnyRows:

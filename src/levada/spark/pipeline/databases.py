@@ -53,6 +53,29 @@ class CursorRange:
 
 
 @dataclass(frozen=True, slots=True)
+class UniqueIndex:
+    """What only one row may have, with all columns that it looks at, as far as they are known.
+
+    `is_plain` says that a null in any of them keeps a row out of it.
+    """
+
+    columns: tuple[str, ...]
+    is_plain: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Rows beside a statement: how each of their values is written, and where a table of them is, if there is one."""
+
+    values: Sequence[str]
+    table: str | None
+
+    def after(self, word: str) -> str:
+        """`FROM table` or `USING table`, for a statement about another table."""
+        return f"{word} {self.table}" if self.table else ""
+
+
+@dataclass(frozen=True, slots=True)
 class Guard:
     """The column that says which of two changes of a row is the later one; `type` is that of the rows, in Spark."""
 
@@ -65,6 +88,9 @@ class Database(ABC):
 
     placeholder: str
     """Of a parameter in a statement."""
+
+    overriding: str = ""
+    """What lets an INSERT give values that the database would choose by itself."""
 
     @abstractmethod
     def close(self) -> None: ...
@@ -89,8 +115,28 @@ class Database(ABC):
         """NotUnique if a row has what another one has, in columns that `on_conflict` does not name."""
 
     @abstractmethod
+    def given(self, columns: Sequence[TableColumn]) -> Given:
+        """How a statement for `execute_rows` names the values of a row."""
+
+    @abstractmethod
+    def execute_rows(self, statement: str, columns: Sequence[TableColumn], rows: list[Row]) -> None:
+        """A statement about given rows, for each of them."""
+
     def delete_many(self, table: str, key: Sequence[TableColumn], guard: Guard | None, rows: list[Row]) -> None:
         """By the key, and if there is a guard by its value behind that: a row that is younger stays."""
+        columns = [*key, *([guard.column] if guard else [])]
+        given = self.given(columns)
+        condition = self.matching(table, key, guard, given)
+        self.execute_rows(f"DELETE FROM {quoted_table(table)} {given.after('USING')} WHERE {condition}", columns, rows)
+
+    def matching(self, table: str, key: Sequence[TableColumn], guard: Guard | None, given: Given) -> str:
+        """The condition that a row of the table is one of those given, the key first and then the guard's value."""
+        target = quoted_table(table)
+        conditions = [f"{target}.{quoted(column.name)} = {value}" for column, value in zip(key, given.values)]
+        if guard is not None:
+            kept = f"{target}.{quoted(guard.column.name)}"
+            conditions.append(f"({kept} IS NULL OR {self.at_least(guard, given.values[len(key)], kept)})")
+        return " AND ".join(conditions)
 
     @abstractmethod
     def at_least(self, guard: Guard, new: str, kept: str) -> str:
@@ -103,6 +149,22 @@ class Database(ABC):
     @abstractmethod
     def unique_keys(self, table: str) -> list[frozenset[str]]:
         """Sets of columns that are unique together."""
+
+    @abstractmethod
+    def unique_indexes(self, table: str) -> list[UniqueIndex]:
+        """All that can be in the way of a row."""
+
+    @abstractmethod
+    def nullable(self, table: str) -> frozenset[str]:
+        """Columns that can be null for a moment and nothing else changes."""
+
+    @abstractmethod
+    def kept_columns(self, table: str) -> list[str]:
+        """Those whose values are kept, not computed."""
+
+    @abstractmethod
+    def hindrances(self, table: str) -> list[str]:
+        """What acts, in other places, when a row is deleted."""
 
     @abstractmethod
     def select(

@@ -1,12 +1,11 @@
 """The queries of a pipeline as consumer groups `PIPELINE.QUERY`, so that Kafka's tools show how far each is."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-from levada import Admin, OffsetSpec
-from levada.client.admin import IsolationLevel
-from levada.client.types import TopicPartition
+from levada import Admin
+from levada.spark.pipeline.meter import ends_of
 from levada.spark.pipeline.progress import QueryProgress
 from levada.spark.source.committing import OffsetCommitter
 
@@ -47,16 +46,10 @@ def lags_of(admin: Admin, pipeline: str, queries: Sequence[str]) -> dict[str, in
         for group, offsets in found.items()
     }
     partitions = {partition for offsets in committed.values() for partition in offsets}
-    ends = _ends(admin, partitions) if partitions else {}
+    ends = ends_of(admin, partitions) if partitions else {}
     return {
         query: sum(max(0, ends[partition] - offset) for partition, offset in offsets.items())
         for query, offsets in committed.items()
         # The others' ends are unknown now.
         if offsets and offsets.keys() <= ends.keys()
     }
-
-
-def _ends(admin: Admin, partitions: set[TopicPartition]) -> Mapping[TopicPartition, int]:
-    wanted = dict.fromkeys(partitions, OffsetSpec.LATEST)
-    listed = admin.list_offsets(wanted, isolation_level=IsolationLevel.READ_COMMITTED).done
-    return {partition: one.offset for partition, one in listed.items()}

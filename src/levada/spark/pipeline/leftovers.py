@@ -1,11 +1,9 @@
 """What a run that ended in the middle of its first step leaves in a checkpoint, and Spark would stumble over."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
-from levada.spark.pipeline.options import is_local
-from levada.spark.pipeline.writes import checkpoint_of
+from levada.spark.paths import local_path
 
 LOGS: Final = ("offsets", "commits")
 
@@ -15,11 +13,12 @@ def clear_leftovers(directory: str, queries: Sequence[str]) -> None:
 
     The caller holds the locks of the queries, so that none of them is being written.
     """
-    if not is_local(directory):
+    here = local_path(directory)
+    if here is None:
         return
     for query in queries:
         for name in LOGS:
-            log = Path(checkpoint_of(directory, query), name)
+            log = here / query / name
             if log.is_dir() and not any(file.name.isdecimal() for file in log.iterdir()):
                 for file in log.glob(".*.tmp*"):
                     file.unlink(missing_ok=True)

@@ -30,7 +30,3 @@ def bootstrap_of(options: PipelineOptions, definition: Definition) -> str:
 
 def pipeline_name(options: PipelineOptions, definition: Definition) -> str:
     return definition.name or options.file.stem
-
-
-def is_local(checkpoint: str) -> bool:
-    return "://" not in checkpoint

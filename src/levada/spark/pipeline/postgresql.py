@@ -33,10 +33,12 @@ from levada.spark.pipeline.databases import (
     CursorRange,
     Database,
     DatabaseAway,
+    Given,
     Guard,
     NotUnique,
     Row,
     TableColumn,
+    UniqueIndex,
     quoted,
     quoted_table,
     range_condition,
@@ -76,6 +78,36 @@ AND i.indexprs IS NULL AND k.place <= i.indnkeyatts GROUP BY i.indexrelid
 """
 """Those that ON CONFLICT can name: without what INCLUDE adds, and none that is only looked at when others are done."""
 
+UNIQUE_INDEXES: Final = f"""
+SELECT array_agg(DISTINCT a.attname::text) FILTER (WHERE a.attname IS NOT NULL),
+bool_and(i.indexprs IS NULL AND i.indpred IS NULL AND i.indnkeyatts = i.indnatts
+AND coalesce(to_jsonb(i) ->> 'indnullsnotdistinct', 'false') = 'false')
+FROM pg_index i LEFT JOIN pg_depend d
+ON d.classid = 'pg_class'::regclass AND d.objid = i.indexrelid AND d.refobjid = i.indrelid AND d.refobjsubid > 0
+LEFT JOIN pg_constraint c ON c.conindid = i.indexrelid AND c.conrelid = i.indrelid AND c.contype IN ('p', 'u', 'x')
+LEFT JOIN pg_attribute a
+ON a.attrelid = i.indrelid
+AND (a.attnum = ANY (i.indkey::int2[]) OR a.attnum = d.refobjsubid OR a.attnum = ANY (c.conkey))
+WHERE i.indrelid = to_regclass({PLACE}) AND (i.indisunique OR i.indisexclusion) GROUP BY i.indexrelid
+"""
+"""With the columns of their expressions and conditions."""
+
+NULLABLE: Final = f"""
+SELECT a.attname FROM pg_attribute a WHERE a.attrelid = to_regclass({PLACE}) AND a.attnum > 0 AND NOT a.attisdropped
+AND NOT a.attnotnull AND a.attgenerated = '' AND NOT EXISTS (
+SELECT 1 FROM pg_constraint c WHERE c.contype = 'f' AND c.confrelid = a.attrelid AND a.attnum = ANY (c.confkey))
+"""
+KEPT_COLUMNS: Final = f"""
+SELECT attname FROM pg_attribute
+WHERE attrelid = to_regclass({PLACE}) AND attnum > 0 AND NOT attisdropped AND attgenerated = '' ORDER BY attnum
+"""
+HINDRANCES: Final = f"""
+SELECT 'table ' || conrelid::regclass || ' refers to it' FROM pg_constraint
+WHERE contype = 'f' AND confrelid = to_regclass({PLACE})
+UNION ALL SELECT 'it has the trigger ' || tgname FROM pg_trigger
+WHERE tgrelid = to_regclass({PLACE}) AND NOT tgisinternal AND tgenabled <> 'D' ORDER BY 1
+"""
+
 PASSING_CLASSES: Final = ("08", "53", "57")
 """Connections, resources, and operators who intervene."""
 
@@ -84,6 +116,14 @@ PASSING: Final = frozenset({
     "25P03", "25P04", "40001", "40003", "40P01", "55006", "55P03", "58030",
 })  # fmt: skip
 """Time limits, deadlocks, locks and disks: the same transaction may work later. All else fails again."""
+
+ATTEMPT: Final = "connection to server "
+REFUSALS: Final = re.compile(
+    r'(database|role|user) ".*" does not exist|authentication failed|no password supplied|is not permitted to log in'
+    r"|pg_hba\.conf|is not currently accepting connections|permission denied for database|certificate verify failed"
+    r"|does not support SSL|unrecognized configuration parameter|invalid value for parameter"
+)
+"""What a server, in English, or our side says of an address that will be refused the next time as well."""
 
 UNIQUE: Final = frozenset({"23505", "23P01"})
 ALREADY_THERE: Final = frozenset({"23505", "42P07", "42710"})
@@ -98,11 +138,17 @@ class PostgresqlDatabase(Database):
     """A server. Its times are UTC, as everything in our Spark sessions is."""
 
     placeholder = PLACE
+    overriding = "OVERRIDING SYSTEM VALUE"
 
     def __init__(self, address: str) -> None:
         settings = _settings(address)
         with passing_errors():
-            self._connection = psycopg.connect(**settings, autocommit=True)
+            try:
+                self._connection = psycopg.connect(**settings, autocommit=True)
+            except psycopg.OperationalError as error:
+                if is_refused(str(error)):
+                    raise PipelineError(" ".join(str(error).split())) from error
+                raise
         # Not an option of the connection: those are the address's own.
         self.execute("SET timezone = 'UTC'")
 
@@ -139,18 +185,11 @@ class PostgresqlDatabase(Database):
         )
         self._execute_arrays(statement, columns, rows)
 
-    def delete_many(self, table: str, key: Sequence[TableColumn], guard: Guard | None, rows: list[Row]) -> None:
-        target = quoted_table(table)
-        columns = [*key, *([guard.column] if guard else [])]
-        gone = [f"gone.c{number}" for number in range(len(columns))]
-        conditions = [f"{target}.{quoted(column.name)} = {name}" for column, name in zip(key, gone)]
-        if guard is not None:
-            kept = f"{target}.{quoted(guard.column.name)}"
-            conditions.append(f"({kept} IS NULL OR {self.at_least(guard, gone[-1], kept)})")
-        aliases = ", ".join(f"c{number}" for number in range(len(columns)))
-        statement = (
-            f"DELETE FROM {target} USING unnest({_arrays(columns)}) AS gone({aliases}) WHERE {' AND '.join(conditions)}"
-        )
+    def given(self, columns: Sequence[TableColumn]) -> Given:
+        names = [f"c{number}" for number in range(len(columns))]
+        return Given([f"given.{name}" for name in names], f"unnest({_arrays(columns)}) AS given({', '.join(names)})")
+
+    def execute_rows(self, statement: str, columns: Sequence[TableColumn], rows: list[Row]) -> None:
         self._execute_arrays(statement, columns, rows)
 
     def at_least(self, guard: Guard, new: str, kept: str) -> str:
@@ -168,6 +207,19 @@ class PostgresqlDatabase(Database):
 
     def unique_keys(self, table: str) -> list[frozenset[str]]:
         return [frozenset(names) for (names,) in self.execute(UNIQUE_KEYS, [quoted_table(table)])]
+
+    def unique_indexes(self, table: str) -> list[UniqueIndex]:
+        found = self.execute(UNIQUE_INDEXES, [quoted_table(table)])
+        return [UniqueIndex(tuple(names or ()), is_plain) for names, is_plain in found]
+
+    def nullable(self, table: str) -> frozenset[str]:
+        return frozenset(name for (name,) in self.execute(NULLABLE, [quoted_table(table)]))
+
+    def kept_columns(self, table: str) -> list[str]:
+        return [name for (name,) in self.execute(KEPT_COLUMNS, [quoted_table(table)])]
+
+    def hindrances(self, table: str) -> list[str]:
+        return [text for (text,) in self.execute(HINDRANCES, [quoted_table(table)] * 2)]
 
     def select(
         self, table: str, columns: Sequence[TableColumn], cursor: str, bounds: CursorRange
@@ -232,6 +284,17 @@ class PostgresqlDatabase(Database):
         if plain in TIMES:
             return f"isfinite({quoted(cursor)})"
         return f"{quoted(cursor)}::text NOT IN ('Infinity', 'NaN')" if plain in NUMBERS else None
+
+
+def is_refused(text: str) -> bool:
+    """Whether a connection failed for good: libpq gives no SQLSTATE of it, only what each server of the address says.
+
+    >>> away = 'connection to server at "a", port 1 failed: Connection refused'
+    >>> unknown = 'connection to server at "b", port 1 failed: FATAL:  database "x" does not exist'
+    >>> is_refused(away), is_refused(unknown), is_refused(away + unknown)
+    (False, True, False)
+    """
+    return all(map(REFUSALS.search, text.split(ATTEMPT)[1:] or [text]))
 
 
 @contextmanager

@@ -7,8 +7,9 @@ from typing import Final
 from levada.client.probing import faults_of
 from levada.model.near_names import did_you_mean
 from levada.spark.defaults import CONNECT
+from levada.spark.paths import local_path
 from levada.spark.pipeline.definition import Definition, PipelinePart, definition_of
-from levada.spark.pipeline.options import PipelineOptions, bootstrap_of, is_local, pipeline_name
+from levada.spark.pipeline.options import PipelineOptions, bootstrap_of, pipeline_name
 from levada.spark.pipeline.problems import PipelineError, Problem, one_line, refused
 from levada.spark.pipeline.status import refuse_second
 from levada.spark.pipeline.topics import Findings, check_topics
@@ -46,8 +47,9 @@ def run_file(options: PipelineOptions) -> int:
     if not problems and not (options.checkpoint or definition.checkpoint):
         problems = [Problem("checkpoint", "is missing: give --checkpoint DIR, where the progress is kept")]
     checkpoint = options.checkpoint or definition.checkpoint
-    if not problems and checkpoint is not None and is_local(checkpoint):
-        refuse_second(checkpoint, pipeline_name(options, definition), [sink.name for sink in definition.sinks])
+    place = local_path(checkpoint) if checkpoint is not None else None
+    if not problems and place is not None:
+        refuse_second(str(place), pipeline_name(options, definition), [sink.name for sink in definition.sinks])
     problems = problems or preflight(definition, bootstrap_of(options, definition), options.file)
     if problems:
         return refused(problems)

@@ -23,24 +23,29 @@ class QueryProgress:
     name: str
     batch: int
     rows: int
-    rows_per_second: float
+    """All that it has read in this run."""
+    events_per_second: float
+    """What it has read of late, by the clock."""
     batch_ms: int
     lag: int | None
+    """In records; what Spark says of it is as old as the batch."""
     note: str = ""
     timestamp: str = ""
     """When the batch began."""
     offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
     """The next record to read of each partition of topics."""
+    lag_s: float | None = None
+    """In seconds of its input, if that is known."""
 
 
-def progress_of(name: str, report: Mapping[str, Any], note: str = "") -> QueryProgress:
-    """From Spark's own report, as its JSON has it."""
+def progress_of(name: str, report: Mapping[str, Any], note: str = "", rows: int = 0) -> QueryProgress:
+    """From Spark's own report, as its JSON has it, and the rows of all reports."""
     durations = report.get("durationMs") or {}
     return QueryProgress(
         name=name,
         batch=int(report.get("batchId", -1)),
-        rows=int(report.get("numInputRows") or 0),
-        rows_per_second=float(report.get("processedRowsPerSecond") or 0.0),
+        rows=rows,
+        events_per_second=0.0,
         batch_ms=int(durations.get("triggerExecution") or report.get("batchDuration") or 0),
         lag=_lag(report.get("sources") or []),
         note=note,
@@ -50,27 +55,45 @@ def progress_of(name: str, report: Mapping[str, Any], note: str = "") -> QueryPr
 
 
 def line(progress: QueryProgress, width: int = 16) -> str:
-    """Such as `totals            batch 12   3.4k rows/s   lag 12.0k   840 ms`."""
+    """Such as `totals            batch 12   3.4k events/s   lag 12.0k (3.5 s)   840 ms`."""
     parts = [
         progress.name.ljust(width),
         f"batch {progress.batch}".ljust(11) if progress.batch >= 0 else "starting".ljust(11),
-        f"{short(progress.rows_per_second)} rows/s".rjust(13),
-        f"lag {short(progress.lag) if progress.lag is not None else '-'}".rjust(11),
+        f"{short(progress.events_per_second)} events/s".rjust(15),
+        _lag_text(progress.lag, progress.lag_s).rjust(20),
         f"{progress.batch_ms} ms".rjust(10),
     ]
     return "  ".join([*parts, progress.note] if progress.note else parts).rstrip()
 
 
-def heading(progress: Sequence[QueryProgress]) -> str:
-    """All of them in one line, such as `9 queries  1.2k rows/s  lag 300  slowest batch paid 410 ms`."""
-    slowest = max(progress, key=lambda one: one.batch_ms)
+def heading(progress: Sequence[QueryProgress], events_per_second: float) -> str:
+    """All of them in one line, such as `9 queries  1.2k events/s  lag 300 (0.7 s)  slowest batch paid 410 ms`.
+
+    What comes in is counted once, however many queries read it; the seconds are those of the query that is most behind.
+    """
+    slowest = max(progress, key=lambda one: one.batch_ms, default=None)
+    if slowest is None:
+        return f"{short(events_per_second)} events/s"
     lags = [one.lag for one in progress if one.lag is not None]
+    behind = [one.lag_s for one in progress if one.lag is not None]
     parts = [
         f"{len(progress)} queries",
-        f"{short(sum(one.rows_per_second for one in progress))} rows/s",
-        f"lag {short(sum(lags)) if lags else '-'}",
+        f"{short(events_per_second)} events/s",
+        _lag_text(sum(lags) if lags else None, _longest(behind)),
     ]
     return "  ".join([*parts, f"slowest batch {slowest.name} {slowest.batch_ms} ms"] if slowest.batch >= 0 else parts)
+
+
+def _longest(seconds: Sequence[float | None]) -> float | None:
+    """None if it may be one that is not known."""
+    known = [one for one in seconds if one is not None]
+    return max(known) if known and len(known) == len(seconds) else None
+
+
+def _lag_text(lag: int | None, seconds: float | None) -> str:
+    if lag is None:
+        return "lag -"
+    return f"lag {short(lag)}" if seconds is None else f"lag {short(lag)} ({seconds:.1f} s)"
 
 
 def short(number: float) -> str:
@@ -90,12 +113,12 @@ class Display:
         self._columns = columns
         self._shown = 0
 
-    def show(self, progress: Sequence[QueryProgress], head: str | None = None) -> None:
-        """`head` is what to say of all of them."""
+    def show(self, progress: Sequence[QueryProgress], events_per_second: float, before: str = "") -> None:
+        """`before` is what to say ahead of the line about all of them."""
         width = max((len(one.name) for one in progress), default=0)
         lines = [line(one, width) for one in progress]
-        if head is not None or len(progress) > 1:
-            lines.insert(0, head or heading(progress))
+        if before or len(progress) != 1:
+            lines.insert(0, before + heading(progress, events_per_second))
         if not self._is_terminal:
             self._stream.write("".join(f"{text}\n" for text in lines))
         else:

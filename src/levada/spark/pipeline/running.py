@@ -12,6 +12,7 @@ from typing import Any, Final
 from pyspark.sql.streaming.query import StreamingQuery
 
 from levada.spark.pipeline.failure import cause_of, failure_of
+from levada.spark.pipeline.meter import ProgressWatch
 from levada.spark.pipeline.problems import QueryFailed
 from levada.spark.pipeline.progress import Display, QueryProgress, progress_of
 from levada.spark.pipeline.sinks import Control
@@ -41,6 +42,7 @@ class Running:
     rows: dict[str, int] = field(default_factory=dict)
     batches: dict[str, int] = field(default_factory=dict)
     last_seen: dict[str, int] = field(default_factory=dict)
+    watch: ProgressWatch | None = None
 
     def start(self, name: str, start: Callable[[], StreamingQuery]) -> StreamingQuery:
         self.starts[name] = start
@@ -64,7 +66,18 @@ class Running:
 
     def look(self) -> list[QueryProgress]:
         """How far each is; what was done since the last look is counted."""
-        return [self._look(name, query) for name, query in self.queries.items()]
+        found = [self._look(name, query) for name, query in self.queries.items()]
+        return found if self.watch is None else self.watch.measured(found)
+
+    def look_now(self) -> None:
+        if self.watch is not None:
+            self.look()
+            self.watch.look()
+
+    def show(self, display: Display) -> None:
+        """How far each is, and what comes in."""
+        progress = self.look()
+        display.show(progress, 0.0 if self.watch is None else self.watch.events_per_second())
 
     def _look(self, name: str, query: Any) -> QueryProgress:
         last = query._jsq.lastProgress()
@@ -73,7 +86,7 @@ class Running:
         if last.batchId() > self.last_seen.get(name, -1):
             for report in query._jsq.recentProgress():
                 self._count(name, report.batchId(), report.numInputRows())
-        return progress_of(name, json.loads(last.json()), self.notes.get(name, ""))
+        return progress_of(name, json.loads(last.json()), self.notes.get(name, ""), self.rows.get(name, 0))
 
     def _count(self, name: str, batch: int, rows: int) -> None:
         # Reports of one batch may come twice: an idle query repeats its last number.
@@ -141,13 +154,13 @@ def supervise(
             tell(running.look())
             next_told = time.monotonic() + TELL_S
         if time.monotonic() >= next_shown:
-            display.show(running.look())
+            running.show(display)
             next_shown = time.monotonic() + interval_s
     if control.stopping.is_set():
         stop_after_batch(running, signals)
-    last = running.look()
-    tell(last)
-    display.show(last)
+    running.look_now()
+    tell(running.look())
+    running.show(display)
 
 
 def stop_after_batch(running: Running, signals: StopSignals) -> None:

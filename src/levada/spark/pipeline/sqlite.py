@@ -33,10 +33,12 @@ from levada.spark.pipeline.databases import (
     CursorRange,
     Database,
     DatabaseAway,
+    Given,
     Guard,
     NotUnique,
     Row,
     TableColumn,
+    UniqueIndex,
     not_of_type,
     quoted,
     quoted_table,
@@ -105,12 +107,11 @@ class SqliteDatabase(Database):
         places = ", ".join("?" for _ in columns)
         self._execute_many(f"INSERT INTO {quoted_table(table)} ({names}) VALUES ({places}) {on_conflict}", rows)
 
-    def delete_many(self, table: str, key: Sequence[TableColumn], guard: Guard | None, rows: list[Row]) -> None:
-        conditions = [f"{quoted(column.name)} = ?" for column in key]
-        if guard is not None:
-            kept = quoted(guard.column.name)
-            conditions.append(f"({kept} IS NULL OR {self.at_least(guard, '?', kept)})")
-        self._execute_many(f"DELETE FROM {quoted_table(table)} WHERE {' AND '.join(conditions)}", rows)
+    def given(self, columns: Sequence[TableColumn]) -> Given:
+        return Given([f"?{number}" for number in range(1, len(columns) + 1)], None)
+
+    def execute_rows(self, statement: str, columns: Sequence[TableColumn], rows: list[Row]) -> None:
+        self._execute_many(statement, rows)
 
     def at_least(self, guard: Guard, new: str, kept: str) -> str:
         if isinstance(guard.type, NumericType):
@@ -125,12 +126,40 @@ class SqliteDatabase(Database):
         return [TableColumn(name, _spark_type(declared), declared) for _, name, declared, *_ in found]
 
     def unique_keys(self, table: str) -> list[frozenset[str]]:
-        info = self.execute("SELECT * FROM pragma_table_info(?)", [_bare(table)])
-        keys = [frozenset(name for _, name, _, _, _, place in info if place)]
+        keys = [frozenset(self._primary_key(table))]
         for _, index, unique, _, partial in self.execute("SELECT * FROM pragma_index_list(?)", [_bare(table)]):
             if unique and not partial:
                 keys.append(frozenset(row[2] for row in self.execute("SELECT * FROM pragma_index_info(?)", [index])))
         return [key for key in keys if key]
+
+    def unique_indexes(self, table: str) -> list[UniqueIndex]:
+        found = [UniqueIndex(tuple(key), is_plain=True) for key in [self._primary_key(table)] if key]
+        for _, index, unique, _, partial in self.execute("SELECT * FROM pragma_index_list(?)", [_bare(table)]):
+            if partial and unique:
+                # Which columns its condition has is not told.
+                found.append(UniqueIndex((), is_plain=False))
+            elif unique:
+                names = [row[2] for row in self.execute("SELECT * FROM pragma_index_info(?)", [index])]
+                # An expression has no name.
+                found.append(UniqueIndex(tuple(filter(None, names)), is_plain=all(names)))
+        return found
+
+    def nullable(self, table: str) -> frozenset[str]:
+        info = self.execute("SELECT * FROM pragma_table_info(?)", [_bare(table)])
+        return frozenset(name for _, name, _, not_null, _, place in info if not not_null and not place)
+
+    def kept_columns(self, table: str) -> list[str]:
+        info = self.execute("SELECT * FROM pragma_table_xinfo(?)", [_bare(table)])
+        return [name for _, name, *_, hidden in info if not hidden]
+
+    def hindrances(self, table: str) -> list[str]:
+        # What refers to rows does not act: SQLite looks at foreign keys where it is asked to, and we do not ask.
+        asked = "SELECT name FROM sqlite_master WHERE type = 'trigger' AND lower(tbl_name) = lower(?) ORDER BY name"
+        return [f"it has the trigger {name}" for (name,) in self.execute(asked, [_bare(table)])]
+
+    def _primary_key(self, table: str) -> list[str]:
+        info = self.execute("SELECT * FROM pragma_table_info(?)", [_bare(table)])
+        return [name for _, name, _, _, _, place in info if place]
 
     def select(
         self, table: str, columns: Sequence[TableColumn], cursor: str, bounds: CursorRange

@@ -23,7 +23,7 @@ KILLED: Final = "killed"
 """What is said of a pipeline that could not say how it ended."""
 
 LOCK_SECONDS: Final = 0.5
-COLUMNS: Final = ("QUERY", "STATE", "BATCH", "ROWS/S", "LAG", "LAST BATCH", "TOOK", "NOTE")
+COLUMNS: Final = ("QUERY", "STATE", "BATCH", "EVENTS/S", "LAG", "LAST BATCH", "TOOK", "NOTE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,9 @@ class QueryStatus:
     name: str
     state: str = RUNNING
     batch: int = -1
-    rows_per_second: float = 0.0
+    events_per_second: float = 0.0
     lag: int | None = None
+    lag_s: float | None = None
     last_batch: str = ""
     batch_ms: int = 0
     note: str = ""
@@ -172,7 +173,7 @@ def _row(query: QueryStatus, lag: int | None) -> tuple[str, ...]:
         query.name,
         query.state,
         str(query.batch) if has_batch else "-",
-        short(query.rows_per_second) if has_batch else "-",
+        short(query.events_per_second) if has_batch else "-",
         "-" if lag is None else str(lag),
         query.last_batch or "-",
         f"{query.batch_ms} ms" if has_batch else "-",
@@ -184,8 +185,9 @@ def _query_status(progress: QueryProgress) -> QueryStatus:
     return QueryStatus(
         name=progress.name,
         batch=progress.batch,
-        rows_per_second=progress.rows_per_second,
+        events_per_second=progress.events_per_second,
         lag=progress.lag,
+        lag_s=progress.lag_s,
         last_batch=progress.timestamp,
         batch_ms=progress.batch_ms,
         note=progress.note,

@@ -4,9 +4,10 @@ from typing import Final
 
 from levada import Admin
 from levada.client.errors import KafkaError
+from levada.spark.paths import local_path
 from levada.spark.pipeline.definition import definition_of
 from levada.spark.pipeline.groups import lags_of
-from levada.spark.pipeline.options import PipelineOptions, bootstrap_of, is_local, pipeline_name
+from levada.spark.pipeline.options import PipelineOptions, bootstrap_of, pipeline_name
 from levada.spark.pipeline.problems import PipelineError, refused, say
 from levada.spark.pipeline.status import FAILED, KILLED, lines_of, read_status
 
@@ -19,9 +20,10 @@ def status_of_file(options: PipelineOptions) -> int:
     if problems:
         return refused(problems)
     name, checkpoint = pipeline_name(options, definition), options.checkpoint or definition.checkpoint
-    if checkpoint is None or not is_local(checkpoint):
+    place = local_path(checkpoint) if checkpoint is not None else None
+    if place is None:
         raise PipelineError("status is kept beside checkpoints in a directory: give --checkpoint DIR, as for run")
-    status = read_status(checkpoint, name)
+    status = read_status(str(place), name)
     if status is None:
         raise PipelineError(f"pipeline {name!r} has not run with the checkpoint {checkpoint}")
     lags: dict[str, int] = {}

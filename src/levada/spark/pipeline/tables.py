@@ -1,6 +1,6 @@
-"""A database's table as a sink changes it: by statements for many rows, in whatever order they can be done."""
+"""A database's table as a sink changes it: by statements for many rows at a time."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,6 +16,7 @@ from levada.spark.pipeline.databases import (
     quoted,
     quoted_table,
 )
+from levada.spark.pipeline.moving import Mover
 from levada.spark.pipeline.problems import PipelineError
 
 MOST_ROW_BYTES: Final = 400 << 20
@@ -68,34 +69,77 @@ class TableWriter:
                 self._database.delete_many(table.name, table.key, table.guard, removed)
 
     def upsert(self, chunks: Iterable[pa.RecordBatch]) -> None:
-        """A row may need a value that another one gives up: it is tried again behind it, until nothing moves."""
+        """A row may need a value that another one of the batch gives up: then all of them give up theirs first."""
+        try:
+            self._as_a_whole(lambda: self._upsert_all(chunks))
+            return
+        except NotUnique:
+            pass
+        table = self._table
+        mover = Mover(self._database, table.name, table.key, table.written, table.guard)
+        hindrances: list[str] = []
+
+        def move_and_upsert() -> None:
+            hindrances.extend(mover.move(chunks, self._changed_rows))
+            self._upsert_all(chunks)
+
+        try:
+            self._as_a_whole(move_and_upsert)
+        except NotUnique as refusal:
+            if not hindrances:
+                raise PipelineError(f"table {table.name!r}: {refusal}") from refusal
+            self._upsert_in_turn(chunks, hindrances)
+
+    def _upsert_all(self, chunks: Iterable[pa.RecordBatch]) -> None:
+        table = self._table
+        for chunk in chunks:
+            if rows := self._changed_rows(chunk, table.written):
+                self._database.insert_many(table.name, table.written, self._on_conflict, rows)
+
+    def _upsert_in_turn(self, chunks: Iterable[pa.RecordBatch], hindrances: list[str]) -> None:
+        """Slow, where rows cannot be moved: each is tried again behind the others, until nothing changes."""
         waiting: list[Row] = []
         for chunk in chunks:
-            waiting += self._upserted(self._rows(chunk, self._table.written, is_deleted=False))
+            waiting += self._upserted(self._changed_rows(chunk, self._table.written))
         while waiting:
             left = self._upserted(waiting)
             if len(left) == len(waiting):
-                assert self._refusal is not None
-                raise PipelineError(f"table {self._table.name!r}: {self._refusal}") from self._refusal
+                raise PipelineError(
+                    f"table {self._table.name!r}: {self._refusal}. If rows of the batch exchange such values, let the "
+                    "column be null meanwhile or, in PostgreSQL, make its constraint DEFERRABLE INITIALLY DEFERRED; "
+                    f"they cannot be deleted and inserted again, as {'; '.join(hindrances)}"
+                ) from self._refusal
             waiting = left
+
+    def _as_a_whole(self, work: Callable[[], None]) -> None:
+        """Nothing of it is left if a row is in the way."""
+        self._database.execute("SAVEPOINT levada")
+        try:
+            work()
+        except NotUnique:
+            self._database.execute("ROLLBACK TO SAVEPOINT levada")
+            self._database.execute("RELEASE SAVEPOINT levada")
+            raise
+        self._database.execute("RELEASE SAVEPOINT levada")
 
     def _upserted(self, rows: list[Row]) -> list[Row]:
         """Those for which another row is in the way."""
         if not rows:
             return []
-        self._database.execute("SAVEPOINT levada")
+        table = self._table
         try:
-            self._database.insert_many(self._table.name, self._table.written, self._on_conflict, rows)
+            self._as_a_whole(lambda: self._database.insert_many(table.name, table.written, self._on_conflict, rows))
         except NotUnique as refusal:
             self._refusal = refusal
-            self._database.execute("ROLLBACK TO SAVEPOINT levada")
         else:
-            rows = []
-        self._database.execute("RELEASE SAVEPOINT levada")
-        if len(rows) <= 1:
+            return []
+        if len(rows) == 1:
             return rows
         half = len(rows) // 2
         return self._upserted(rows[:half]) + self._upserted(rows[half:])
+
+    def _changed_rows(self, chunk: pa.RecordBatch, columns: Sequence[TableColumn]) -> list[Row]:
+        return self._rows(chunk, columns, is_deleted=False)
 
     def _rows(self, chunk: pa.RecordBatch, columns: Sequence[TableColumn], *, is_deleted: bool) -> list[Row]:
         if chunk.nbytes > MOST_ROW_BYTES:

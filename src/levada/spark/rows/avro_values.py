@@ -9,6 +9,7 @@ from pyspark.sql import Column
 
 from levada.spark.rows import arrow_values
 from levada.spark.rows.arrow_values import ReadOne, WriteOne, told
+from levada.spark.rows.avro_bounds import Guard, guard_of
 from levada.spark.rows.avro_schemas import AvroSchema
 
 
@@ -22,13 +23,20 @@ def encoded(record: Column, schema: AvroSchema, prefix: bytes = b"") -> Column:
     return arrow_values.encoded(record, "Avro schema", partial(_writer, schema.text, prefix))
 
 
-def read_record(value: bytes, start: int, written: Any, wanted: Any, what: str) -> tuple[Any, str | None]:
-    """The record behind `start`, as the wanted schema has it if that is another one than it was written with."""
+def read_record(
+    value: bytes, start: int, written: Any, wanted: Any, what: str, guard: Guard | None
+) -> tuple[Any, str | None]:
+    """The record behind `start`, as the wanted schema has it if that is another one than it was written with.
+
+    `guard` is that of the schema that it was written with.
+    """
     import fastavro
 
     stream = io.BytesIO(value)
     stream.seek(start)
     try:
+        if guard is not None:
+            guard(value, start)
         record = fastavro.schemaless_reader(stream, written, wanted)
     except fastavro.read.SchemaResolutionError as error:
         return None, f"the value cannot be read as the subject's schema from {what}: {told(error)}"
@@ -44,9 +52,10 @@ def _reader(schema_text: str) -> ReadOne:
     import fastavro
 
     schema = fastavro.parse_schema(json.loads(schema_text))
+    guard = guard_of(schema)
 
     def read(value: bytes) -> tuple[Any, str | None]:
-        return read_record(value, 0, schema, None, "this schema")
+        return read_record(value, 0, schema, None, "this schema", guard)
 
     return read
 

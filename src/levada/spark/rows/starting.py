@@ -5,15 +5,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame
+from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from levada import Admin
 from levada.spark.checkpoints import quick_files
 from levada.spark.rows.durations import milliseconds
 from levada.spark.rows.problems import RowsError, one_of
 from levada.spark.rows.reading import as_option
 from levada.spark.sessions import bootstrap_of, is_connected
+from levada.spark.sink.brokers import abilities
+from levada.spark.sink.options import read_options
 
 APPEND = "append"
 OUTPUT_MODES = (APPEND, "update", "complete")
@@ -116,22 +118,12 @@ def written_once(name: str, number: int, settings: Mapping[str, str], delivery: 
 
     Brokers that cannot do that say so where exactly once was asked for; else they get it at least once.
     """
-    if delivery is None and not _can_commit_groups(settings["kafka.bootstrap.servers"]):
+    if (
+        delivery is None
+        and not abilities(read_options(CaseInsensitiveDict(settings), is_stream=False)).can_commit_groups
+    ):
         return {"delivery": AT_LEAST_ONCE}
     return {"txnAppId": name, "txnVersion": str(number)}
-
-
-_able: set[str] = set()
-"""Brokers that can, which is asked once and not for each batch."""
-
-
-def _can_commit_groups(servers: str) -> bool:
-    if servers not in _able:
-        with Admin(servers) as admin:
-            if not admin.can_commit_groups():
-                return False
-        _able.add(servers)
-    return True
 
 
 def _triggered(writer: DataStreamWriter, trigger: str | float | None) -> DataStreamWriter:

@@ -1,6 +1,5 @@
 """The options of the sink, read and checked once, when a write is planned."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -14,6 +13,7 @@ from levada.spark.options import (
     OptionError,
     client_settings,
     flag,
+    option_ms,
     refuse_unknown,
     whole_number,
 )
@@ -46,8 +46,6 @@ DEFAULTS = {"batch.size": "524288", "linger.ms": "20", "max.block.ms": PATIENCE_
 DEFAULT_TRANSACTION_TIMEOUT_MS = 15 * 60_000
 """What brokers allow at most unless they are told otherwise (`transaction.max.timeout.ms`)."""
 
-UNITS_MS = {"": 1, "ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
-DURATION = re.compile(r"(\d+)\s*([a-z]*)")
 ADMIN_SETTINGS = frozenset(key.name for key in ADMIN_KEYS)
 
 
@@ -126,10 +124,10 @@ def _transaction_timeout_ms(options: Mapping[str, str]) -> int:
     given = options.get("transactionTimeout")
     if given is None:
         return DEFAULT_TRANSACTION_TIMEOUT_MS
-    found = DURATION.fullmatch(given.strip().lower())
-    if found is None or found[2] not in UNITS_MS or int(found[1]) == 0:
+    found = option_ms(given)
+    if not found:
         raise OptionError(f"option 'transactionTimeout' must be a time such as 15m, 90s or 60000, not {given!r}")
-    return int(found[1]) * UNITS_MS[found[2]]
+    return found
 
 
 def _version(options: Mapping[str, str], delivery: Delivery | None, *, is_stream: bool) -> Version | None:

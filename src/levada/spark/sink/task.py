@@ -41,8 +41,9 @@ class WriteAttempt:
     """Of the query: only the first batch of a run can have been written before."""
 
 
-_looked_up: set[tuple[WriteName, str]] = set()
-"""Runs whose marker this worker has read: what comes later in the same run is new."""
+MOST_LOOKED_UP = 1_000
+_looked_up: dict[tuple[WriteName, str], None] = {}
+"""Runs whose marker this worker has read: what comes later in the same run is new. The last ones, in their order."""
 
 
 def write_rows(options: SinkOptions, task: WriteAttempt, batches: Iterator[pa.RecordBatch]) -> TaskReport:
@@ -84,8 +85,15 @@ def _is_visible(options: SinkOptions, task: WriteAttempt) -> bool:
     if marker is not None and marker >= task.number:
         return True
     if task.run is not None:
-        _looked_up.add((task.name, task.run))
+        note_looked_up(task.name, task.run)
     return False
+
+
+def note_looked_up(name: WriteName, run: str) -> None:
+    """One that is forgotten is looked up again."""
+    _looked_up[name, run] = None
+    while len(_looked_up) > MOST_LOOKED_UP:
+        del _looked_up[next(iter(_looked_up))]
 
 
 def _exactly_once(
@@ -96,7 +104,9 @@ def _exactly_once(
         raise WriteFailed(too_many_tasks(f"{MOST_TASKS} other"))
     count = abilities(options).coordinator_count
     transactional_id = task.name.task_id(task.partition, task.attempt, partition_count=count)
-    with _begun(kept_producer(options, transactional_id), options) as producer:
+    # A write without a number has a random name, which no other one will have.
+    given = new_producer(options, transactional_id) if task.number is None else kept_producer(options, transactional_id)
+    with _begun(given, options) as producer:
         rows = _send_all(producer, options, first, rest)
         return TaskReport(task.name, Delivery.EXACTLY_ONCE, rows, hand_over(producer))
 

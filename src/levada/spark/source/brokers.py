@@ -12,12 +12,10 @@ from levada.client.types import TopicPartition
 from levada.spark.options import OptionError
 from levada.spark.source.bounds import LATEST, Bound, check_covers, questions
 from levada.spark.source.committing import NOT_THERE, OffsetCommitter
-from levada.spark.source.loss import Layout
+from levada.spark.source.loss import DOUBT_SECONDS, Layout
 from levada.spark.source.offsets import Offsets
 from levada.spark.source.settings import Names, Partitions, Pattern, ReadSettings, Selection
 
-DOUBT_SECONDS = 2.0
-"""So long a topic may be missing before it counts as gone: a broker that just came up may not know it yet."""
 DOUBT_PAUSE_SECONDS = 0.2
 
 

@@ -10,6 +10,9 @@ from levada.spark.source.ranges import OffsetRange
 
 logger = logging.getLogger("levada.spark")
 
+DOUBT_SECONDS = 2.0
+"""So long a topic or a partition's offsets may be missing before they count as gone: a broker that just came up may not
+know them yet, or they are on their way in or out."""
 ADVICE = "set option failOnDataLoss to false to go on with what is there"
 
 

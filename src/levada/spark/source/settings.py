@@ -11,7 +11,7 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 from levada.client.errors import ConfigurationError
 from levada.client.options import consumer_options
 from levada.client.types import TopicPartition
-from levada.spark.options import OptionError, client_settings, flag, refuse_unknown, whole_number
+from levada.spark.options import OptionError, client_settings, flag, option_ms, refuse_unknown, whole_number
 from levada.spark.source.bounds import (
     EARLIEST,
     LATEST,
@@ -63,9 +63,6 @@ CLIENT_DEFAULTS = {
 DEFAULT_POLL_TIMEOUT_MS = 120_000
 DEFAULT_TRIGGER_DELAY_MS = 15 * 60_000
 DEFAULT_GROUP_PREFIX = "levada-spark"
-
-DURATION = re.compile(r"(\d+)\s*([a-z]*)")
-UNITS_MS = {"": 1, "ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +257,7 @@ def _duration_ms(given: Mapping[str, str], name: str, default: int) -> int:
     text = given.get(name)
     if text is None:
         return default
-    found = DURATION.fullmatch(text.strip().lower())
-    if found is None or found[2] not in UNITS_MS:
+    found = option_ms(text)
+    if found is None:
         raise OptionError(f"option {name!r} must be a duration such as 30s or 15m, not {text!r}")
-    return int(found[1]) * UNITS_MS[found[2]]
+    return found

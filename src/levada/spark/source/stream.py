@@ -17,7 +17,7 @@ from pyspark.sql.streaming.datasource import (
 from levada.client.types import TopicPartition
 from levada.spark.source.admission import is_too_little, limited
 from levada.spark.source.bounds import EARLIEST, LATEST
-from levada.spark.source.loss import Layout, begin, is_remade, report, resume
+from levada.spark.source.loss import DOUBT_SECONDS, Layout, begin, is_remade, report, resume
 from levada.spark.source.offsets import NOT_STARTED, BatchProgress, Offsets, by_topic, parse_progress
 from levada.spark.source.ranges import OffsetRange, SmallRanges, ranges_between, split, together
 from levada.spark.source.settings import stream_settings
@@ -32,8 +32,6 @@ IDLE_PAUSES_SECONDS = (0.01, 0.02, 0.04, 0.06, 0.07)
 """Spark asks an idle query's source for news every 10 ms; so its answer that there are none takes its time."""
 LAYOUT_SECONDS = 1.0
 """So often new partitions and topics are looked for."""
-DOUBT_SECONDS = 2.0
-"""So long a partition may have no offsets before it counts as gone: it may be on its way in or out."""
 DOUBT_PAUSE_SECONDS = 0.05
 
 

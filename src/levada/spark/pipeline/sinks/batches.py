@@ -1,19 +1,16 @@
 """What sinks that take one micro-batch at a time have in common."""
 
 import threading
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from levada.spark.pipeline.problems import PipelineError
-
-FIRST_WAIT_S: Final = 0.2
-LONGEST_WAIT_S: Final = 15.0
+from levada.spark.waits import waits
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +34,11 @@ class Control:
 
     def waits(self, limit_s: float) -> Iterator[None]:
         """Ever longer waits, until the time is up; Stopped if the pipeline is to stop meanwhile."""
-        deadline = time.monotonic() + limit_s
-        wait_s = FIRST_WAIT_S
-        while (left_s := deadline - time.monotonic()) > 0:
-            if self.stopping.wait(min(wait_s, left_s)):
-                raise Stopped
-            wait_s = min(2 * wait_s, LONGEST_WAIT_S)
-            yield
+        return waits(limit_s, self._pause)
+
+    def _pause(self, seconds: float) -> None:
+        if self.stopping.wait(seconds):
+            raise Stopped
 
 
 class BatchSink(ABC):

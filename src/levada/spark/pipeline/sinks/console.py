@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from levada.spark.pipeline.sinks.batches import BatchSink, Control, MicroBatch, visible
+from levada.spark.rows.problems import quoted
 
 DEFAULT_ROWS = 20
 
@@ -25,6 +26,6 @@ class ConsoleSink(BatchSink):
         return []
 
     def write(self, frame: DataFrame, batch: MicroBatch, control: Control) -> None:
-        shown = frame.select(*(f"`{column}`" for column in visible(frame.columns)))
+        shown = frame.select(*map(quoted, visible(frame.columns)))
         print(f"{self.name}, batch {batch.number}", flush=True)
         shown.show(self.rows, truncate=False)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -9,8 +10,12 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from levada.spark.pipeline.chunks import chunks
-from levada.spark.pipeline.problems import one_line, unknown
+from levada.spark.pipeline.problems import PipelineError, one_line, unknown
 from levada.spark.pipeline.sinks.batches import BatchSink, Control, MicroBatch, is_written, visible
+from levada.spark.rows.problems import quoted
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,22 +45,52 @@ class DeltaSink(BatchSink):
 
     def write(self, frame: DataFrame, batch: MicroBatch, control: Control) -> None:
         from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+        from deltalake.exceptions import CommitFailedError
 
         is_there = DeltaTable.is_deltatable(self.directory)
-        if is_there and is_written(DeltaTable(self.directory).transaction_version(batch.query), batch):
+        table = DeltaTable(self.directory) if is_there else None
+        if table is not None and is_written(table.transaction_version(batch.query), batch):
             return
-        rows = _reader(frame.select(*(f"`{name}`" for name in visible(frame.columns))))
+        rows = _reader(frame.select(*map(quoted, visible(frame.columns))))
         if rows is None:
             if not self.is_complete:
                 return
             # No rows are a result as well: those of the batch before go.
             rows = pa.RecordBatchReader.from_batches(_without_rows(frame), [])
-        write_deltalake(
-            self.directory,
-            rows,
-            mode="overwrite" if self.is_complete else "append",
-            partition_by=list(self.partition_by) or None,
-            commit_properties=CommitProperties(app_transactions=[Transaction(batch.query, batch.number)]),
+        if table is None:
+            table = self._created(rows.schema, batch)
+            if table is None:
+                return
+        try:
+            # The table as it was looked at: a driver that has written this batch since then makes this commit fail.
+            write_deltalake(
+                table,
+                rows,
+                mode="overwrite" if self.is_complete else "append",
+                partition_by=list(self.partition_by) or None,
+                commit_properties=CommitProperties(app_transactions=[Transaction(batch.query, batch.number)]),
+            )
+        except CommitFailedError as error:
+            raise PipelineError(self._why_refused(batch)) from error
+
+    def _created(self, schema: pa.Schema, batch: MicroBatch) -> "DeltaTable | None":
+        """The table, made without rows unless another driver was quicker; None if that has written the batch."""
+        from deltalake import DeltaTable
+
+        # A commit that makes the table would not fail if another one has made it.
+        DeltaTable.create(self.directory, schema, mode="ignore", partition_by=list(self.partition_by) or None)
+        table = DeltaTable(self.directory)
+        return None if is_written(table.transaction_version(batch.query), batch) else table
+
+    def _why_refused(self, batch: MicroBatch) -> str:
+        from deltalake import DeltaTable
+
+        last = DeltaTable(self.directory).transaction_version(batch.query)
+        if last is None or last < batch.number:
+            return f"table {self.directory}: another writer has changed it while batch {batch.number} was written"
+        return (
+            f"table {self.directory}: another driver with this checkpoint has written batch {last} while this one "
+            f"wrote batch {batch.number}: end one of the two"
         )
 
 

@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Mapping
+from functools import reduce
+from operator import or_
 from pathlib import PurePath
 from typing import Final
 
@@ -26,6 +28,10 @@ FILE_HEADER: Final = "levada-file"
 """In the dead letter of a line: where it was."""
 CORRUPT: Final = "~corrupt"
 SET_BY_US: Final = ("mode", "columnnameofcorruptrecord")
+MOST_COLUMNS: Final = "maxColumns"
+MOST_OF_A_LINE: Final = 1 << 20
+"""A line with more ends the query. Spark's own limit is 20,480; its parser has memory for as many as are allowed."""
+REPLACED: Final = "\N{REPLACEMENT CHARACTER}"
 OF_FILES_ONLY: Final = ("linesep", "encoding", "charset")
 """Options that say how lines are found, and nothing of what is in one."""
 
@@ -78,16 +84,25 @@ def _json(reader: DataStreamReader, directory: str, struct: StructType, options:
 def _csv(reader: DataStreamReader, directory: str, struct: StructType, options: Mapping[str, str]) -> Found:
     """By Spark's own reader, which knows of headers and of values with several lines.
 
-    It keeps the text of lines that do not fit; that of others is made anew where a later step rejects them.
+    It keeps the text of lines that do not fit; that of others is made anew where a later step rejects them. What is not
+    UTF-8 it replaces, so that only the replacement tells.
     """
     whole = StructType([*struct.fields, StructField(CORRUPT, StringType())])
     reader = reader.format("csv").schema(whole).option("mode", "PERMISSIVE").option("columnPruning", False)
+    names = {name.lower() for name in options}
+    if MOST_COLUMNS.lower() not in names:
+        reader = reader.option(MOST_COLUMNS, MOST_OF_A_LINE)
     frame = _placed(reader.option("columnNameOfCorruptRecord", CORRUPT).load(directory))
     corrupt = sf.col(quoted(CORRUPT))
     fields = [sf.col(quoted(name)) for name in struct.fieldNames()]
     missing = missing_fields(sf.struct(*fields), struct)
     shown = sf.substring(corrupt, 1, SHOWN)
-    problem = sf.when(corrupt.isNotNull(), sf.concat(sf.lit("the line does not fit the schema: "), shown))
+    texts = [sf.col(quoted(field.name)) for field in whole.fields if isinstance(field.dataType, StringType)]
+    is_replaced = reduce(or_, (sf.coalesce(sf.contains(text, sf.lit(REPLACED)), sf.lit(False)) for text in texts))
+    # What other encodings have of their own is decoded as it is.
+    is_broken = sf.lit(False) if names & {"encoding", "charset"} else is_replaced
+    problem = sf.when(is_broken, sf.lit("the line is not UTF-8"))
+    problem = problem.when(corrupt.isNotNull(), sf.concat(sf.lit("the line does not fit the schema: "), shown))
     line = sf.coalesce(corrupt, sf.to_csv(sf.struct(*fields), dict(options))).cast("binary")
     return frame, fields, line, problem.when(missing != "", missing)
 

@@ -9,6 +9,7 @@ from pyspark.sql import Column
 
 from levada.spark.rows import arrow_values
 from levada.spark.rows.arrow_values import ReadOne
+from levada.spark.rows.avro_bounds import Guard, guard_of
 from levada.spark.rows.avro_schemas import PRIMITIVES, AvroSchema, usable_avro
 from levada.spark.rows.avro_values import read_record
 from levada.spark.rows.problems import RowsError
@@ -33,17 +34,18 @@ def whole_text(schema: Registered) -> str:
 def _reader(wanted_text: str, registry: Registry) -> ReadOne:
     wanted = _parsed(wanted_text)
     # In a batch most values are of one schema, and large ones take long to compare.
-    resolvers: dict[int, tuple[Any, Any]] = {}
+    resolvers: dict[int, tuple[Any, Any, str, Guard | None]] = {}
 
     def read(value: bytes) -> tuple[Any, str | None]:
         try:
             schema_id = schema_id_of(value)
             if schema_id not in resolvers:
                 written = writer_schemas().of(registry, schema_id, AVRO, _writer_schema)
-                resolvers[schema_id] = (written, None if written == wanted else wanted)
+                other = None if written == wanted else wanted
+                resolvers[schema_id] = (written, other, f"its schema {schema_id}", guard_of(written))
         except (NotFramed, Unusable) as error:
             return None, str(error)
-        return read_record(value, PREFIX_BYTES, *resolvers[schema_id], f"its schema {schema_id}")
+        return read_record(value, PREFIX_BYTES, *resolvers[schema_id])
 
     return read
 

@@ -38,6 +38,10 @@ class Invalid(RowsError):
     """It does not take the schema, which is none."""
 
 
+class Unreadable(RowsError):
+    """A schema that is there and is more than can be used."""
+
+
 class TooLarge(RowsError):
     """An answer beyond what is read."""
 

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from levada.spark.rows.problems import RowsError
 from levada.spark.rows.registry.address import Registry
-from levada.spark.rows.registry.requests import REQUEST_S, Invalid, NotThere, RegistryAway, Unfit, ask
+from levada.spark.rows.registry.requests import REQUEST_S, Invalid, NotThere, RegistryAway, Unfit, Unreadable, ask
 
 AVRO: Final = "AVRO"
 KINDS: Final[Mapping[str, str]] = {"avro": AVRO, "json": "JSON", "protobuf": "PROTOBUF"}
@@ -120,7 +120,7 @@ def _follow(
             continue
         seen.add((subject, version))
         if len(seen) > MOST_REFERENCES:
-            raise RowsError(f"a schema refers to more than {MOST_REFERENCES} others")
+            raise Unreadable(f"it refers to more than {MOST_REFERENCES} others")
         path = f"/subjects/{_quoted(subject)}/versions/{version}?deleted=true"
         other = ask(registry, "GET", path, limit_s=limit_s)
         text = _text_of(registry, _given(other, "id", int), other, kind, limit_s)

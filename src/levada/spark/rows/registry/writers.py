@@ -12,15 +12,15 @@ from typing import Any, Final
 from levada.spark.rows.arrow_values import told
 from levada.spark.rows.problems import RowsError
 from levada.spark.rows.registry.address import Registry
-from levada.spark.rows.registry.requests import NotThere, RegistryAway, TooLarge
+from levada.spark.rows.registry.requests import Invalid, NotThere, RegistryAway, TooLarge, Unreadable
 from levada.spark.rows.registry.subjects import WORDS, Registered, schema_by_id
+from levada.spark.waits import waits
 
 MOST_KEPT: Final = 500
 UNUSABLE_S: Final = 10.0
 """How long a schema that is not there, or cannot be used, is not asked for again."""
-FIRST_WAIT_S: Final = 0.2
-LONGEST_WAIT_S: Final = 15.0
 SAY_S: Final = 30.0
+OVER: Final = object()
 
 log = logging.getLogger(__name__)
 
@@ -81,6 +81,8 @@ class WriterSchemas:
             schema = self._waited_for(registry, schema_id, kind)
         except NotThere:
             return self._unusable(f"the registry has no schema {schema_id}, or none of those that it refers to")
+        except (Invalid, Unreadable) as error:
+            return self._unusable(f"the schema {schema_id} of the value cannot be used: {error}")
         except TooLarge:
             return self._unusable(f"the schema {schema_id} is too large")
         if schema.kind != kind:
@@ -98,19 +100,18 @@ class WriterSchemas:
     def _waited_for(self, registry: Registry, schema_id: int, kind: str) -> Registered:
         """However often it takes: values must not become dead letters because a registry is away."""
         deadline = self._clock() + registry.wait_s
-        wait_s = FIRST_WAIT_S
+        pauses = waits(registry.wait_s, self._sleep, self._clock)
         while True:
             try:
                 return schema_by_id(registry, schema_id, kind)
             except RegistryAway as error:
                 left_s = deadline - self._clock()
-                if left_s <= 0:
+                if left_s > 0:
+                    self._say(f"waiting for the schema registry, {left_s:.0f} s at most: {error}")
+                if next(pauses, OVER) is OVER:
                     raise RowsError(
                         f"the schema registry was away for {registry.wait_s:g} s (registry_wait): {error}"
                     ) from None
-                self._say(f"waiting for the schema registry, {left_s:.0f} s at most: {error}")
-                self._sleep(min(wait_s, left_s))
-                wait_s = min(2 * wait_s, LONGEST_WAIT_S)
 
     def _say(self, text: str) -> None:
         now = self._clock()
