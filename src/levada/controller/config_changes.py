@@ -49,6 +49,7 @@ _KEYS: dict[Kind, dict[str, Key]] = {
 _KEYS[Kind.CLUSTER] = _KEYS[Kind.BROKER]
 
 
+MAX_VALUE_BYTES = 32_767
 MOST_SUGGESTIONS = 20
 """In one request: to look for the near name takes some tenths of a millisecond, and is for people."""
 
@@ -102,6 +103,7 @@ def incremental_changes(
                 wanted[name] = ",".join(_combined(before, ConfigOperation(operation), _members(value)))
             case _:
                 raise InvalidRequest(f"Unknown operations type {operation}")
+    _refuse_long(wanted)
     _check(Kind(kind), wanted, static)
     _check_cleaning(Kind(kind), current, wanted, static, others)
     return _differences(current, wanted)
@@ -127,6 +129,7 @@ def full_changes(
     """What differs when all that was set is replaced by `wanted`, None for a key that goes."""
     _refuse_nulls(name for name, value in wanted.items() if value is None)
     values = {name: value for name, value in wanted.items() if value is not None}
+    _refuse_long(values)
     _check(Kind(kind), values, static)
     _check_cleaning(Kind(kind), current, values, static, others)
     return _differences(current, values)
@@ -137,7 +140,18 @@ def check_topic_configs(configs: Mapping[str, str | None]) -> None:
     nulls = [name for name, value in configs.items() if value is None]
     if nulls:
         raise InvalidConfig(f"Null value not supported for topic configs: {','.join(nulls)}")
-    _check(Kind.TOPIC, {name: value for name, value in configs.items() if value is not None}, NOTHING)
+    values = {name: value for name, value in configs.items() if value is not None}
+    _refuse_long(values)
+    _check(Kind.TOPIC, values, NOTHING)
+
+
+def _refuse_long(values: Mapping[str, str]) -> None:
+    """No record could be read again that has a longer one: a list may come to that, a part at a time."""
+    if any(len(value) > MAX_VALUE_BYTES // 4 and len(value.encode()) > MAX_VALUE_BYTES for value in values.values()):
+        raise InvalidConfig(
+            f"The configuration value cannot be added because it exceeds the maximum value size of {MAX_VALUE_BYTES}"
+            " bytes."
+        )
 
 
 def _refuse_nulls(names: Iterable[str]) -> None:

@@ -258,3 +258,18 @@ def test_a_new_topic_refuses(configs: dict[str, str | None], text: str) -> None:
 def test_a_new_topic_may_have_keys() -> None:
     check_topic_configs({})
     check_topic_configs({"retention.ms": "-1", "cleanup.policy": "compact,delete", "compression.type": "zstd"})
+
+
+def test_a_value_that_no_record_can_hold_is_refused_also_where_it_grows_bit_by_bit() -> None:
+    key = "follower.replication.throttled.replicas"
+    half = ",".join(f"{number}:1" for number in range(10_000, 12_500))
+    other = ",".join(f"{number}:2" for number in range(10_000, 12_500))
+    grown = incremental_changes("topic", {}, [(key, APPEND, half)])[key]
+    assert grown is not None
+    code, text = refusal("topic", (key, APPEND, other), follower_replication_throttled_replicas=grown)
+    assert code == ErrorCode.INVALID_CONFIG
+    assert text == "The configuration value cannot be added because it exceeds the maximum value size of 32767 bytes."
+    long = f"{grown},{other}"
+    for refused in (lambda: full_changes("topic", {}, {key: long}), lambda: check_topic_configs({key: long})):
+        with pytest.raises(InvalidConfig, match="maximum value size of 32767 bytes"):
+            refused()

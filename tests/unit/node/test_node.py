@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from levada.broker.gauges import RUNNING, register_broker_gauges
+from levada.metadata.image import TOPIC
+from levada.model.error_codes import ErrorCode
 from levada.model.config import ConfigError
 from levada.model.metrics import Registry
 from levada.net.open_connections import OpenConnections
@@ -15,6 +17,11 @@ from levada.net.request_memory import RequestMemory
 from levada.node.broker_view import NodeView
 from levada.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from levada.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from levada.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from levada.protocol.messages.init_producer_id import InitProducerIdRequest
 from levada.protocol.messages.metadata import MetadataRequest
 from levada.records import build_batch
@@ -204,5 +211,28 @@ def test_a_topic_with_fewer_replicas_than_it_wants_in_sync_is_at_its_minimum_and
             register_broker_gauges(registry, view)
             counts = {one.name.rpartition("=")[2]: one.attributes.get("Value") for one in registry.collect()}
             assert (counts["UnderMinIsrPartitionCount"], counts["AtMinIsrPartitionCount"]) == (0, 3)
+
+    run(main())
+
+
+def test_a_list_that_is_appended_to_until_no_record_can_hold_it_does_no_harm(tmp_path: Path) -> None:
+    """It was written down, and the metadata log could not be read any more, at this start or the next."""
+
+    async def append(node: RunningNode, part: int) -> int:
+        value = ",".join(f"{number}:{part}" for number in range(10_000, 12_500))
+        key = "follower.replication.throttled.replicas"
+        config = AlterableConfig(name=key, config_operation=2, value=value)
+        resource = AlterConfigsResource(resource_type=TOPIC, resource_name="t", configs=[config])
+        reply = await node.call(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False))
+        code: int = reply.responses[0].error_code
+        return code
+
+    async def main() -> None:
+        async with running_node(tmp_path) as node:
+            await node.create("t")
+            refused = ErrorCode.INVALID_CONFIG
+            assert [await append(node, part) for part in range(3)] == [0, refused, refused]
+        async with running_node(tmp_path) as node:
+            assert await topics_of(node) == {"t": 1}
 
     run(main())
