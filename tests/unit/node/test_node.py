@@ -9,8 +9,8 @@ import pytest
 
 from levada.broker.gauges import RUNNING, register_broker_gauges
 from levada.metadata.image import TOPIC
-from levada.model.error_codes import ErrorCode
 from levada.model.config import ConfigError
+from levada.model.error_codes import ErrorCode
 from levada.model.metrics import Registry
 from levada.net.open_connections import OpenConnections
 from levada.net.request_memory import RequestMemory
