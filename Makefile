@@ -104,5 +104,5 @@ fmt: $(STAMP)
 	$(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) .venv-* build dist site .coverage* src/*.egg-info src/levada/records/_*.c src/levada/records/*.so src/levada/broker/_*.c src/levada/broker/*.so src/levada/client/producer/_*.c src/levada/client/producer/*.so .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis levada-data
+	rm -rf $(VENV) .venv-* build dist site .coverage* src/*.egg-info src/levada/records/_*.c src/levada/records/*.so src/levada/broker/_*.c src/levada/broker/*.so src/levada/client/producer/_*.c src/levada/client/producer/*.so .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis levada-data levada-cluster
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

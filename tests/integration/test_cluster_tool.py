@@ -82,7 +82,7 @@ def test_a_broker_that_dies_is_told_of_and_the_others_go_on(tmp_path: Path) -> N
         first, _ = starter.ports
         with Admin(f"localhost:{first}") as admin:
             admin.create_topics([NewTopic("t", 2)]).raise_any()
-            [victim] = (tmp_path / "data" / "broker-2" / "levada.pid").read_text().split()[:1]
+            [victim] = (tmp_path / "data" / "broker2" / "levada.pid").read_text().split()[:1]
             os.kill(int(victim), signal.SIGKILL)
             while len(admin.describe_cluster().brokers) > 1:
                 continue

@@ -12,6 +12,7 @@ from levada.model.config import ConfigError
 from levada.model.hashes import uuid_to_text
 from levada.model.topics import CLUSTER_METADATA
 from levada.storage.checkpoint import read_text
+from levada.storage.identity import FILE_NAME as IDENTITY_FILE
 from levada.storage.log_directory import DELETED, FUTURE, LogDirectory
 from levada.storage.move_tail import MOVED_FILE
 from levada.world.disk import Disk
@@ -43,7 +44,8 @@ def find_partitions(disk: Disk, place: LogDirectory) -> list[Found]:
         topic, dash, index = name.rpartition("-")
         # Apache's own metadata log is not a client's topic.
         is_partition = dash and topic and topic != CLUSTER_METADATA and index.isdigit()
-        if is_partition and _is_directory(disk, path):
+        # Another broker's data directory may lie in this one, and be called so.
+        if is_partition and _is_directory(disk, path) and not disk.exists(f"{path}/{IDENTITY_FILE}"):
             found.append(Found(place, topic, int(index), topic_id_of(disk, path)))
     return found
 

@@ -79,3 +79,11 @@ def test_a_log_that_came_back_is_not_superseded_by_itself(tmp_path: Path) -> Non
     marker = mark_moved(where, "t-0", A)
     assert superseded(DISK, find_partitions(DISK, where)) == []
     assert not marker.exists()
+
+
+def test_the_data_directory_of_another_broker_is_no_partition(tmp_path: Path) -> None:
+    """It was taken for one of a topic that was deleted, and removed."""
+    where = place(tmp_path)
+    put(where, "broker-1", "orders-0")
+    (Path(where.directory) / "broker-1" / "meta.properties").write_text("version=1\nnode.id=1\n")
+    assert [(one.topic, one.index) for one in find_partitions(DISK, where)] == [("orders", 0)]

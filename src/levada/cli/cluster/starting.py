@@ -14,7 +14,7 @@ from levada.cli.kit.refusals import FAILED, Refused, warn
 from levada.world.real import run as run_loop
 
 DEFAULT_PORT: Final = 9092
-DEFAULT_DIRECTORY: Final = "./levada-data"
+DEFAULT_DIRECTORY: Final = "./levada-cluster"
 STOP_SECONDS: Final = 60.0
 """For a broker to bring its logs to the disk."""
 
@@ -90,11 +90,11 @@ async def _start_broker(
     if arguments.zookeeper is not None:
         coordinator = f"zookeeper://localhost:{arguments.zookeeper}/levada"
     flags = ["serve", "--node-id", str(node_id), "--listen", f"localhost:{port}", "--coordinator", coordinator]
-    flags += ["--data-dir", str(directory / f"broker-{node_id}")]
+    flags += ["--data-dir", str(directory / f"broker{node_id}")]
     flags += ["--dev"] if arguments.dev else []
     for setting in arguments.set or ():
         flags += ["--set", setting]
-    server = await _start(f"broker {node_id}", directory / f"broker-{node_id}.log", flags)
+    server = await _start(f"broker {node_id}", directory / f"broker{node_id}.log", flags)
     servers.append(server)
     return server
 
