@@ -12,9 +12,9 @@ class CoordinatorFiles:
 
     def make(self) -> None:
         """Make the directory, so that it lasts: a power cut could take all of one that its parent does not know yet."""
-        parents = [_parent(self._directory)]
+        parents = [parent_of(self._directory)]
         while not self._disk.exists(parents[-1]):
-            parents.append(_parent(parents[-1]))
+            parents.append(parent_of(parents[-1]))
         self._disk.make_directories(self._directory)
         for parent in parents:
             self._disk.sync_directory(parent)
@@ -65,6 +65,6 @@ class CoordinatorFiles:
         self._disk.rename(temporary, self.path(name))
 
 
-def _parent(path: str) -> str:
+def parent_of(path: str) -> str:
     parent, slash, _ = path.rstrip("/").rpartition("/")
     return parent or slash or "."

@@ -16,7 +16,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from levada.doors.files import CoordinatorFiles
+from levada.doors.files import CoordinatorFiles, parent_of
 from levada.doors.frames import (
     decode_batch,
     decode_snapshot,
@@ -131,6 +131,9 @@ class LocalDoor:
         try:
             newest = self._files.newest(EPOCH)
         except FileNotFoundError:
+            if not self._disk.exists(parent_of(self._directory)):
+                # A disk that is gone altogether may be back.
+                raise
             newest = -1
         if newest < self._seen_epoch:
             self._let_go_of_log()

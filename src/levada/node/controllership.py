@@ -61,9 +61,14 @@ class Controllership:
         """Decide nothing any more, and let another controller begin at once."""
         running, self._running = self._running, None
         await cancel_and_wait(running)
-        if self.active is not None:
-            self.active = None
+        if self.active is None:
+            return
+        self.active = None
+        try:
             await self._door.resign()
+        except OSError as error:
+            # Its session, or the age of its last heartbeat, will say the same.
+            logger.warning("resigned unheard reason=%r", str(error))
 
     async def _run(self) -> None:
         """What was written by others before this node was elected is in the log to read."""

@@ -87,7 +87,7 @@ class DirectoryWatch:
             self._on_fatal("every log directory has failed")
         elif broker.logs.first.is_offline:
             self._on_fatal(f"{broker.logs.first.directory} has failed, which has the cluster's metadata too")
-        await self._membership.beat(broker)
+        await self._membership.beat_and_see(broker)
 
     async def _report(self) -> None:
         """Say where replicas are that the metadata has elsewhere, or nowhere."""

@@ -219,7 +219,7 @@ class ClusterMembership:
         code = ErrorCode(reply.error_code)
         if code == ErrorCode.NONE:
             broker.epoch = reply.broker_epoch
-            return not (await self.beat(broker)).is_fenced
+            return not (await self.beat_and_see(broker)).is_fenced
         if code not in (ErrorCode.DUPLICATE_BROKER_REGISTRATION, ErrorCode.CLUSTER_AUTHORIZATION_FAILED):
             raise DoorError(f"the controller, broker {self.controller_id}, refuses this broker: {code.name}")
         if self._world.clock.monotonic_ms() < ends_ms:
@@ -256,6 +256,12 @@ class ClusterMembership:
         else:
             # From when it was sent: the controller counts from when it came, which is later.
             self._lease_ends_ms = sent_ms + self._times.session_timeout_ms
+        return reply
+
+    async def beat_and_see(self, broker: Broker) -> BrokerHeartbeatResponse:
+        """The same, and this node's image shows what the controller has made of it."""
+        reply = await self.beat(broker)
+        await self._catch_up()
         return reply
 
     async def leave(self, broker: Broker) -> None:
