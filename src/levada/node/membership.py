@@ -92,6 +92,7 @@ class ClusterMembership:
             ControllerChannel(world.net, door, client_id) for _ in range(3)
         )
         self._lease_ends_ms = 0
+        self._is_leaving = False
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
@@ -109,8 +110,8 @@ class ClusterMembership:
 
     @property
     def has_lease(self) -> bool:
-        """Whether the controller cannot have fenced this broker yet for its silence."""
-        return self._world.clock.monotonic_ms() < self._lease_ends_ms
+        """Whether the controller cannot have fenced this broker yet: it was heard lately, and reads what is decided."""
+        return not self._is_leaving and self._world.clock.monotonic_ms() < self._lease_ends_ms
 
     async def join(self, cluster_id: str) -> None:
         """Take part and read what there is; DoorError or OSError when that cannot be."""
@@ -253,7 +254,9 @@ class ClusterMembership:
             reply = await self._heartbeats.call(request, 2, self._times.session_timeout_ms / 1000)
         if reply.error_code != ErrorCode.NONE:
             logger.error("heartbeat refused code=%s", ErrorCode(reply.error_code).name)
-        else:
+        elif reply.is_fenced:
+            self._lease_ends_ms = 0
+        elif reply.is_caught_up:
             # From when it was sent: the controller counts from when it came, which is later.
             self._lease_ends_ms = sent_ms + self._times.session_timeout_ms
         return reply
@@ -263,6 +266,8 @@ class ClusterMembership:
         others = [one for one in self._tail.image.live_brokers() if one.broker_id != self._node_id]
         if not others or broker.epoch < 0:
             return
+        # The controller may fence it before its answer is here.
+        self._is_leaving = True
         try:
             async with asyncio.timeout(LEAVE_SECONDS):
                 await self.beat(broker, wants_to_stop=True)
