@@ -63,7 +63,10 @@ class Controllership:
         await cancel_and_wait(running)
         if self.active is not None:
             self.active = None
-            await self._door.resign()
+            try:
+                await self._door.resign()
+            except OSError as error:
+                logger.error("cannot let another controller begin at once reason=%r", str(error))
 
     async def _run(self) -> None:
         """What was written by others before this node was elected is in the log to read."""

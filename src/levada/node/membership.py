@@ -11,7 +11,7 @@ from levada.broker.settings import Endpoint
 from levada.controller.decision import Defaults
 from levada.metadata.door import Door, DoorError
 from levada.metadata.image import Image
-from levada.model.error_codes import ErrorCode
+from levada.model.error_codes import RETRIABLE, ErrorCode
 from levada.model.errors import ApiError, ControllerLost, NotController
 from levada.model.hashes import uuid_to_text
 from levada.node.controller_channel import ControllerChannel, broker_client_id, names_broker
@@ -213,20 +213,23 @@ class ClusterMembership:
     async def _try_to_register(self, broker: Broker, request: BrokerRegistrationRequest, ends_ms: int) -> bool:
         try:
             reply = await self.submit(request, 4)
+            if reply.error_code == ErrorCode.NONE:
+                broker.epoch = reply.broker_epoch
+                return not (await self.beat(broker)).is_fenced
         except (NotController, ControllerLost) as error:
             if self._world.clock.monotonic_ms() >= ends_ms:
                 raise DoorError(f"no controller has registered this broker within its time: {error}") from error
             return False
         code = ErrorCode(reply.error_code)
-        if code == ErrorCode.NONE:
-            broker.epoch = reply.broker_epoch
-            return not (await self.beat(broker)).is_fenced
-        if code not in (ErrorCode.DUPLICATE_BROKER_REGISTRATION, ErrorCode.CLUSTER_AUTHORIZATION_FAILED):
+        may_pass = RETRIABLE | {ErrorCode.DUPLICATE_BROKER_REGISTRATION, ErrorCode.CLUSTER_AUTHORIZATION_FAILED}
+        if code not in may_pass:
             raise DoorError(f"the controller, broker {self.controller_id}, refuses this broker: {code.name}")
         if self._world.clock.monotonic_ms() < ends_ms:
             return False
         if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
             raise DoorError(f"the controller, broker {self.controller_id}, does not see this broker take part")
+        if code in RETRIABLE:
+            raise DoorError(f"the controller, broker {self.controller_id}, cannot register this broker: {code.name}")
         raise DoorError(
             f"another broker with id {request.broker_id} is alive in this cluster; stop it or choose another --node-id"
         )
