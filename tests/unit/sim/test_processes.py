@@ -63,7 +63,9 @@ def test_connections_of_a_paused_process_stay_open_and_what_came_is_read_later()
         await asyncio.sleep(60)
         transport.write(b" second")
         await asyncio.sleep(1)
-        assert (client.received, other.received, client.lost) == (b"", b"", [])
+        assert not client.received
+        assert not other.received
+        assert not client.lost
         sim.resume("a", process="one")
         assert await client.expect(12) == b"first second"
         assert await other.expect(5) == b"other"

@@ -43,6 +43,12 @@ class DiskFaults:
         self._crashing = process
         self._at_crash_point = crash
 
+    def calm(self) -> None:
+        """None of what was ordered comes any more."""
+        self._planned.clear()
+        self._probability.clear()
+        self.call_off()
+
     def call_off(self) -> None:
         """No crash at a certain operation any more."""
         self._at_crash_point = None
