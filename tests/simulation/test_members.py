@@ -25,6 +25,7 @@ TWICE = 5
 """So many of them run again in another process."""
 
 
+# Seed 9 also stops a broker whose signs of life cannot be written.
 @pytest.mark.parametrize("first", range(SEEDS.start, SEEDS.stop, BLOCK))
 def test_brokers_of_every_seed_agree_on_what_clients_were_told(first: int) -> None:
     digests = {}
@@ -41,6 +42,19 @@ def test_brokers_of_every_seed_agree_on_what_clients_were_told(first: int) -> No
     again = subprocess.run(command, capture_output=True, text=True, env=environment, check=False, timeout=200)
     assert again.returncode == 0, again.stderr
     assert json.loads(again.stdout) == digests
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        # The disk was full when a broker registered, and the controller, another broker, could not write it down.
+        30,
+        # The controller was killed between a broker's registration and its first heartbeat.
+        95,
+    ],
+)
+def test_a_broker_registers_again_where_a_controller_could_not_answer(seed: int) -> None:
+    run_scenario(Members, seed)
 
 
 def is_caught(match: str, seeds: Sequence[int]) -> bool:
