@@ -37,6 +37,7 @@ sim: $(STAMP)
 	$(BIN)/python -m levada.sim --scenario groups --count $(or $(SEEDS),50)
 	$(BIN)/python -m levada.sim --scenario transactions --count $(or $(SEEDS),50)
 	$(BIN)/python -m levada.sim --scenario clients --count $(or $(SEEDS),50)
+	$(BIN)/python -m levada.sim --scenario members --count $(or $(SEEDS),50)
 
 soak: $(STAMP)
 	$(BIN)/python -m tests.soak $(if $(NEW),--new) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(ONLY),--only $(ONLY))

@@ -22,7 +22,14 @@ ROUND = KEPT / "round.json"
 WORKERS = 2
 SEEDS_AT_ONCE = 100
 
-SEEDS = {"single-node": 2_000, "metadata-storm": 300, "groups": 1_000, "transactions": 1_000, "clients": 1_000}
+SEEDS = {
+    "single-node": 2_000,
+    "metadata-storm": 300,
+    "groups": 1_000,
+    "transactions": 1_000,
+    "clients": 1_000,
+    "members": 500,
+}
 """Of each scenario of the simulator."""
 
 FILES = (

@@ -28,8 +28,12 @@ class BrokerSessions:
         self._sessions = {broker_id: _Session(now_ms) for broker_id in brokers}
         self._looked_ms = now_ms
 
-    def hear(self, broker_id: int, offset: int, end_offset: int, now_ms: int) -> None:
-        """A broker lives and has read up to an offset; the log ends at another."""
+    def hear(self, broker_id: int, offset: int, end_offset: int, now_ms: int) -> bool:
+        """A broker lives and has read up to an offset; the log ends at another.
+
+        Whether it reads what there is in time: to one that does not, no lease is given, so that it has none when it is
+        fenced for that.
+        """
         session = self._sessions.setdefault(broker_id, _Session(now_ms))
         session.heard_ms = now_ms
         session.offset = offset
@@ -37,6 +41,9 @@ class BrokerSessions:
             session.behind_since_ms = None
         elif session.behind_since_ms is None or offset >= session.due_offset:
             session.behind_since_ms, session.due_offset = now_ms, end_offset
+        else:
+            return False
+        return True
 
     def end(self, broker_id: int) -> None:
         self._sessions.pop(broker_id, None)

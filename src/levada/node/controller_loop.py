@@ -66,6 +66,7 @@ class ControllerLoop:
         self.sessions = BrokerSessions(image.brokers, session_timeout_ms, clock.monotonic_ms())
         self._incarnations: Mapping[int, str] | None = None
         self._asked: list[_Asked] = []
+        self._next_look_ms = clock.monotonic_ms() + self.sessions.look_interval_ms
         self._waiting_for_change: dict[asyncio.Future[None], None] = {}
         self._is_asked = asyncio.Event()
         self._is_over = False
@@ -103,6 +104,7 @@ class ControllerLoop:
                 await self._wait()
                 self._fence_silent()
                 asked, self._asked = self._asked, []
+                self._is_asked.clear()
                 try:
                     await self._answer(asked)
                 except BaseException:
@@ -117,16 +119,24 @@ class ControllerLoop:
 
     async def _wait(self) -> None:
         """For a request, or until it is time to look for silent brokers."""
+        wait_ms = max(self._next_look_ms - self._clock.monotonic_ms(), 0)
         try:
-            async with asyncio.timeout(self.sessions.look_interval_ms / 1000):
+            async with asyncio.timeout(wait_ms / 1000):
                 await self._is_asked.wait()
         except TimeoutError:
             pass
-        self._is_asked.clear()
 
     def _fence_silent(self) -> None:
         now_ms = self._clock.monotonic_ms()
+        if now_ms < self._next_look_ms:
+            return
+        # Also where it cannot be written that a broker is fenced: that is tried again at the next look.
+        self._next_look_ms = now_ms + self.sessions.look_interval_ms
+        # One that is about to be answered would have a lease by that.
+        heard = [one.request.broker_id for one in self._asked if isinstance(one.request, BrokerHeartbeatRequest)]
         for broker_id in self.sessions.look(self.image, now_ms):
+            if broker_id in heard:
+                continue
             logger.warning(
                 "broker silent id=%d knows=%d end=%d", broker_id, self.sessions.offset_of(broker_id), self.image.offset
             )
@@ -189,8 +199,9 @@ class ControllerLoop:
         end = self.image.offset
         for one, reply in decided:
             match one.request, reply:
-                case BrokerHeartbeatRequest() as request, BrokerHeartbeatResponse(error_code=ErrorCode.NONE):
-                    self.sessions.hear(request.broker_id, request.current_metadata_offset, end, one.came_ms)
+                case BrokerHeartbeatRequest() as request, BrokerHeartbeatResponse(error_code=ErrorCode.NONE) as answer:
+                    offset = request.current_metadata_offset
+                    answer.is_caught_up &= self.sessions.hear(request.broker_id, offset, end, one.came_ms)
                 case BrokerRegistrationRequest() as request, BrokerRegistrationResponse(error_code=ErrorCode.NONE):
                     self.sessions.end(request.broker_id)
                     self.sessions.hear(request.broker_id, end, end, one.came_ms)

@@ -11,7 +11,7 @@ from levada.broker.settings import Endpoint
 from levada.controller.decision import Defaults
 from levada.metadata.door import Door, DoorError
 from levada.metadata.image import Image
-from levada.model.error_codes import ErrorCode
+from levada.model.error_codes import RETRIABLE, ErrorCode
 from levada.model.errors import ApiError, ControllerLost, NotController
 from levada.model.hashes import uuid_to_text
 from levada.node.controller_channel import ControllerChannel, broker_client_id, names_broker
@@ -92,6 +92,7 @@ class ClusterMembership:
             ControllerChannel(world.net, door, client_id) for _ in range(3)
         )
         self._lease_ends_ms = 0
+        self._is_leaving = False
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
@@ -109,8 +110,8 @@ class ClusterMembership:
 
     @property
     def has_lease(self) -> bool:
-        """Whether the controller cannot have fenced this broker yet for its silence."""
-        return self._world.clock.monotonic_ms() < self._lease_ends_ms
+        """Whether the controller cannot have fenced this broker yet: it was heard lately, and reads what is decided."""
+        return not self._is_leaving and self._world.clock.monotonic_ms() < self._lease_ends_ms
 
     async def join(self, cluster_id: str) -> None:
         """Take part and read what there is; DoorError or OSError when that cannot be."""
@@ -212,20 +213,23 @@ class ClusterMembership:
     async def _try_to_register(self, broker: Broker, request: BrokerRegistrationRequest, ends_ms: int) -> bool:
         try:
             reply = await self.submit(request, 4)
+            if reply.error_code == ErrorCode.NONE:
+                broker.epoch = reply.broker_epoch
+                return not (await self.beat_and_see(broker)).is_fenced
         except (NotController, ControllerLost) as error:
             if self._world.clock.monotonic_ms() >= ends_ms:
                 raise DoorError(f"no controller has registered this broker within its time: {error}") from error
             return False
         code = ErrorCode(reply.error_code)
-        if code == ErrorCode.NONE:
-            broker.epoch = reply.broker_epoch
-            return not (await self.beat_and_see(broker)).is_fenced
-        if code not in (ErrorCode.DUPLICATE_BROKER_REGISTRATION, ErrorCode.CLUSTER_AUTHORIZATION_FAILED):
+        may_pass = RETRIABLE | {ErrorCode.DUPLICATE_BROKER_REGISTRATION, ErrorCode.CLUSTER_AUTHORIZATION_FAILED}
+        if code not in may_pass:
             raise DoorError(f"the controller, broker {self.controller_id}, refuses this broker: {code.name}")
         if self._world.clock.monotonic_ms() < ends_ms:
             return False
         if code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
             raise DoorError(f"the controller, broker {self.controller_id}, does not see this broker take part")
+        if code in RETRIABLE:
+            raise DoorError(f"the controller, broker {self.controller_id}, cannot register this broker: {code.name}")
         raise DoorError(
             f"another broker with id {request.broker_id} is alive in this cluster; stop it or choose another --node-id"
         )
@@ -253,7 +257,9 @@ class ClusterMembership:
             reply = await self._heartbeats.call(request, 2, self._times.session_timeout_ms / 1000)
         if reply.error_code != ErrorCode.NONE:
             logger.error("heartbeat refused code=%s", ErrorCode(reply.error_code).name)
-        else:
+        elif reply.is_fenced:
+            self._lease_ends_ms = 0
+        elif reply.is_caught_up:
             # From when it was sent: the controller counts from when it came, which is later.
             self._lease_ends_ms = sent_ms + self._times.session_timeout_ms
         return reply
@@ -269,6 +275,8 @@ class ClusterMembership:
         others = [one for one in self._tail.image.live_brokers() if one.broker_id != self._node_id]
         if not others or broker.epoch < 0:
             return
+        # The controller may fence it before its answer is here.
+        self._is_leaving = True
         try:
             async with asyncio.timeout(LEAVE_SECONDS):
                 await self.beat(broker, wants_to_stop=True)

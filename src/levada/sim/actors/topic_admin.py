@@ -1,4 +1,4 @@
-"""A client that creates, deletes, grows and configures topics, and writes to them, as fast as it is answered."""
+"""A client that creates, deletes, grows and configures topics, and may write to them, as fast as it is answered."""
 
 import asyncio
 import random
@@ -16,7 +16,7 @@ from levada.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from levada.sim.checkers.topic_history import Operation, TopicHistory, configure, create, delete, grow
-from levada.sim.requests.connections import RETRY_SECONDS, Caller
+from levada.sim.requests.connections import CALL_SECONDS, RETRY_SECONDS, Caller
 from levada.sim.requests.topics import produce_request
 
 MAX_PARTITIONS = 4
@@ -27,10 +27,20 @@ KEYS = ("retention.ms", "segment.ms", "max.message.bytes")
 class TopicAdmin:
     """One client with topics of its own."""
 
-    def __init__(self, caller: Caller, chance: random.Random, names: list[str]) -> None:
+    def __init__(
+        self,
+        caller: Caller,
+        chance: random.Random,
+        names: list[str],
+        *,
+        call_seconds: float = CALL_SECONDS,
+        writes: bool = True,
+    ) -> None:
         self.histories = [TopicHistory(name) for name in names]
         self.acknowledged = 0
         self._caller = caller
+        self._call_seconds = call_seconds
+        self._writes = writes
         self._chance = chance
         self._generations = 0
         self._values = 0
@@ -46,7 +56,8 @@ class TopicAdmin:
             await self._create(history)
             return
         actions = (self._produce, self._grow, self._configure, self._delete, self._create)
-        await self._chance.choices(actions, (6, 2, 3, 2, 1))[0](history)
+        weights = (6 if self._writes else 0, 2, 3, 2, 1)
+        await self._chance.choices(actions, weights)[0](history)
 
     async def _create(self, history: TopicHistory) -> None:
         self._generations += 1
@@ -59,21 +70,21 @@ class TopicAdmin:
             assignments=[],
             configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
         )
-        reply = await self._caller.ask(CreateTopicsRequest(topics=[topic]), 7)
+        reply = await self._caller.ask(CreateTopicsRequest(topics=[topic]), 7, self._call_seconds)
         result = None if reply is None else reply.topics[0]
         topic_id = None if result is None or result.error_code else result.topic_id
         self._learn(history, create(self._generations, partitions, configs), result, topic_id)
 
     async def _delete(self, history: TopicHistory) -> None:
         state = DeleteTopicState(name=history.name, topic_id=NO_UUID)
-        reply = await self._caller.ask(DeleteTopicsRequest(topics=[state], timeout_ms=1_000), 6)
+        reply = await self._caller.ask(DeleteTopicsRequest(topics=[state], timeout_ms=1_000), 6, self._call_seconds)
         self._learn(history, delete, None if reply is None else reply.responses[0])
 
     async def _grow(self, history: TopicHistory) -> None:
         count = self._chance.randint(1, MAX_PARTITIONS)
         topic = CreatePartitionsTopic(name=history.name, count=count, assignments=None)
         reply = await self._caller.ask(
-            CreatePartitionsRequest(topics=[topic], timeout_ms=1_000, validate_only=False), 3
+            CreatePartitionsRequest(topics=[topic], timeout_ms=1_000, validate_only=False), 3, self._call_seconds
         )
         self._learn(history, grow(count), None if reply is None else reply.results[0])
 
@@ -82,7 +93,9 @@ class TopicAdmin:
         value = self._config_value() if self._chance.random() < 0.7 else None
         config = AlterableConfig(name=key, config_operation=DELETE if value is None else SET, value=value)
         resource = AlterConfigsResource(resource_type=TOPIC, resource_name=history.name, configs=[config])
-        reply = await self._caller.ask(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), 1)
+        reply = await self._caller.ask(
+            IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), 1, self._call_seconds
+        )
         self._learn(history, configure(key, value), None if reply is None else reply.responses[0])
 
     async def _produce(self, history: TopicHistory) -> None:

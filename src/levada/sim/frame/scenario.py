@@ -1,13 +1,13 @@
-"""One node that dies and is started again, and an outcome that is equal for equal seeds."""
+"""One node that dies and is started again."""
 
 import asyncio
-from abc import ABC, abstractmethod
-from collections.abc import Coroutine, Iterator, Mapping
-from dataclasses import dataclass
+from abc import abstractmethod
+from collections.abc import Coroutine, Iterator
 from typing import Any, ClassVar, Final, TypeVar
 
 from levada.node import Node, node_settings
 from levada.sim.frame.faults import BROKER, DiskFault
+from levada.sim.frame.run import Run
 from levada.sim.requests.connections import Connector
 from levada.sim.world import DATA_DIRECTORY, HostCrashed, Simulation
 from levada.world.world import World
@@ -15,7 +15,6 @@ from levada.world.world import World
 T = TypeVar("T")
 
 PORT = 9092
-NEVER = 2**63 - 1
 ON_THE_WIRE_SECONDS = 1.0
 """Replies that a broker had sent when it died have arrived by then; they belong to the time before."""
 LOOK_SECONDS = 0.01
@@ -33,25 +32,9 @@ SHORT_GROUP_TIMES: Final = {
 """Settings of nodes whose groups lose members and rebalance within the seconds of a run."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a run did; equal for equal seeds."""
+class Scenario(Run):
+    """A subclass says what happens in it and what must hold; here is the node to which it happens."""
 
-    digest: str
-    counts: Mapping[str, int]
-    """How often something happened, by its name in the plural."""
-
-    def __str__(self) -> str:
-        counts = ", ".join(f"{count} {what}" for what, count in self.counts.items())
-        return f"{counts}, trace {self.digest}"
-
-
-class Scenario(ABC):
-    """One run. A subclass says what happens in it and what must hold; here is the node to which it happens."""
-
-    purpose: ClassVar[str]
-    """Names its generator, and so must not change: its seeds would do other things."""
-    limit_ms: ClassVar[int]
     admin: ClassVar[str] = "admin"
     """The host that prepares the cluster and asks what it has come to."""
     crash_within: ClassVar[tuple[int, ...]] = (0,)
@@ -62,9 +45,7 @@ class Scenario(ABC):
     connector: Connector
 
     def __init__(self, simulation: Simulation) -> None:
-        self.simulation = simulation
-        self.chance = simulation.chance(self.purpose)
-        self.crashes = 0
+        super().__init__(simulation)
         self.flush_messages: int | None = None
         """With 1 an append is flushed before it is acknowledged, and no power cut may take it; None is the default."""
         self.disk = DiskFault(simulation)
@@ -83,10 +64,6 @@ class Scenario(ABC):
         """All that happens once the broker was started, with the checks."""
 
     @abstractmethod
-    def counts(self) -> dict[str, int]:
-        """What it did, for its outcome."""
-
-    @abstractmethod
     def broker_crashed(self, *, power_loss: bool) -> None:
         """The broker is dead and all it sent has arrived: histories may want to know."""
 
@@ -95,10 +72,6 @@ class Scenario(ABC):
         return ON_THE_WIRE_SECONDS
 
     # Running
-
-    @property
-    def now_s(self) -> float:
-        return self.simulation.loop.time()
 
     async def main(self) -> None:
         self.start_broker()
@@ -173,12 +146,3 @@ class Scenario(ABC):
         node = Node(world, node_settings({**shared, **self.settings}))
         await node.start()
         await asyncio.get_running_loop().create_future()
-
-
-def run_scenario(kind: type[Scenario], seed: int, *, recording: bool = False) -> tuple[Outcome, list[str]]:
-    """What the run did, and its trace when recording; CheckFailed or a failure of the run itself carries the seed."""
-    with Simulation(seed, recording=recording) as simulation:
-        scenario = kind(simulation)
-        simulation.run(scenario.main(), limit_ms=kind.limit_ms)
-        counts = {**scenario.counts(), "crashes": scenario.crashes}
-        return Outcome(simulation.trace.digest(), counts), simulation.trace.lines or []

@@ -1,6 +1,8 @@
 """Two ways to ask a broker: until there is an answer, and once."""
 
 import asyncio
+from collections import deque
+from collections.abc import Sequence
 from typing import TypeVar
 
 from levada.net.channel import Channel, ChannelClosed
@@ -14,12 +16,14 @@ CALL_SECONDS = 2.0
 
 
 class Caller:
-    """Asks once: a caller without an answer does not know whether the broker carried out what it asked for."""
+    """Asks once: a caller without an answer does not know whether the broker carried out what it asked for.
 
-    def __init__(self, world: World, host: str, port: int) -> None:
+    Of several brokers it asks another from then on.
+    """
+
+    def __init__(self, world: World, host: str, port: int, others: Sequence[tuple[str, int]] = ()) -> None:
         self._world = world
-        self._host = host
-        self._port = port
+        self._addresses = deque([(host, port), *others])
         self._channel: Channel | None = None
 
     async def ask(self, request: Request[T], version: int, seconds: float = CALL_SECONDS) -> T | None:
@@ -27,15 +31,21 @@ class Caller:
         while self._channel is None:
             try:
                 async with asyncio.timeout(CALL_SECONDS):
-                    self._channel = await Channel.connect(self._world.net, self._host, self._port)
+                    self._channel = await Channel.connect(self._world.net, *self._addresses[0])
             except (OSError, TimeoutError):
+                self._addresses.rotate(-1)
                 await asyncio.sleep(RETRY_SECONDS)
         try:
             async with asyncio.timeout(seconds):
                 return await self._channel.call(request, version)
         except (OSError, ChannelClosed, TimeoutError):
-            self.close()
+            self.move_on()
             return None
+
+    def move_on(self) -> None:
+        """Ask the next broker from now on."""
+        self.close()
+        self._addresses.rotate(-1)
 
     def close(self) -> None:
         if self._channel is not None:

@@ -15,7 +15,8 @@ from levada.sim.checkers.group_history import GroupHistory
 from levada.sim.checkers.settled_group import unsettled
 from levada.sim.frame.faults import BROKER, LinkFault
 from levada.sim.frame.role import Role, host_of
-from levada.sim.frame.scenario import NEVER, ON_THE_WIRE_SECONDS, PORT, SHORT_GROUP_TIMES
+from levada.sim.frame.run import NEVER
+from levada.sim.frame.scenario import ON_THE_WIRE_SECONDS, PORT, SHORT_GROUP_TIMES
 from levada.sim.frame.storm import Action, Storm
 from levada.sim.requests.connections import Caller
 from levada.sim.requests.topics import create_topic, find_coordinators

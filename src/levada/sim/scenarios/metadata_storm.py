@@ -9,7 +9,8 @@ from levada.sim.checkers.served_topics import check_topics, served_topics
 from levada.sim.checkers.topic_history import ServedTopic, TopicHistory
 from levada.sim.frame.faults import BROKER
 from levada.sim.frame.rounds import RoundFault, Rounds
-from levada.sim.frame.scenario import NEVER, PORT
+from levada.sim.frame.run import NEVER
+from levada.sim.frame.scenario import PORT
 from levada.sim.requests.connections import Caller
 from levada.sim.world import DATA_DIRECTORY, Simulation
 from levada.storage.log_directory import DELETED

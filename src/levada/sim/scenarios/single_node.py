@@ -9,7 +9,8 @@ from levada.sim.checkers import CheckFailed, PartitionHistory
 from levada.sim.checkers.partition_log import read_log
 from levada.sim.frame.faults import BROKER
 from levada.sim.frame.rounds import RoundFault, Rounds
-from levada.sim.frame.scenario import NEVER, PORT
+from levada.sim.frame.run import NEVER
+from levada.sim.frame.scenario import PORT
 from levada.sim.requests.connections import Connector
 from levada.sim.requests.topics import create_topic
 from levada.sim.world import Simulation

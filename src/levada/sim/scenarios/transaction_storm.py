@@ -12,7 +12,8 @@ from levada.sim.checkers.open_transactions import under_way, unstable
 from levada.sim.checkers.transaction_history import TransactionFate, TransactionHistory, check_whole
 from levada.sim.frame.faults import BROKER, LinkFault
 from levada.sim.frame.role import Role
-from levada.sim.frame.scenario import NEVER, ON_THE_WIRE_SECONDS, PORT
+from levada.sim.frame.run import NEVER
+from levada.sim.frame.scenario import ON_THE_WIRE_SECONDS, PORT
 from levada.sim.frame.storm import Action, Storm
 from levada.sim.requests.connections import Caller
 from levada.sim.requests.topics import GROUP, TRANSACTION, create_topic, find_coordinators

@@ -85,7 +85,7 @@ class SimDisk:
     def operate(self, operation: str, path: str, detail: str = "", data: Buffer = b"") -> None:
         """What every operation begins with: is the process alive, does it die here, does the operation fail."""
         self.incarnation.check()
-        self.file_system.faults.before_operation()
+        self.file_system.faults.before_operation(self.incarnation.process)
         self.incarnation.check()
         self._trace.note(f"{self.incarnation} {operation} {path}{detail}", data)
         self.file_system.faults.check(operation, path)

@@ -23,6 +23,7 @@ class DiskFaults:
         self._planned: list[_Planned] = []
         self._probability: dict[str, float] = {}
         self._operations_left = 0
+        self._crashing: str | None = None
         self._at_crash_point: Callable[[], None] | None = None
 
     def fail_next(self, operation: str, *, path_part: str = "", error: int = EIO, count: int = 1) -> None:
@@ -33,17 +34,27 @@ class DiskFaults:
         """Let each operation of this kind fail with EIO by chance; probability 0 ends it."""
         self._probability[operation] = probability
 
-    def crash_at(self, operations: int, crash: Callable[[], None]) -> None:
-        """Call `crash` before the operation that follows `operations` more ones: a death between two writes."""
+    def crash_at(self, operations: int, crash: Callable[[], None], process: str | None = None) -> None:
+        """Call `crash` before the operation that follows `operations` more ones: a death between two writes.
+
+        With a process, its operations alone are counted.
+        """
         self._operations_left = operations
+        self._crashing = process
         self._at_crash_point = crash
+
+    def calm(self) -> None:
+        """None of what was ordered comes any more."""
+        self._planned.clear()
+        self._probability.clear()
+        self.call_off()
 
     def call_off(self) -> None:
         """No crash at a certain operation any more."""
         self._at_crash_point = None
 
-    def before_operation(self) -> None:
-        if self._at_crash_point is None:
+    def before_operation(self, process: str) -> None:
+        if self._at_crash_point is None or self._crashing not in (None, process):
             return
         if self._operations_left > 0:
             self._operations_left -= 1

@@ -32,21 +32,30 @@ class Change:
     def touches(self, directory: Directory) -> bool:
         return any(each is directory for each, _, _ in self.slots)
 
-    def depends_on(self, earlier: "Change") -> bool:
-        if self.node is earlier.node:
-            return True
-        return any(
-            mine is theirs and my_name == their_name
-            for mine, my_name, _ in self.slots
-            for theirs, their_name, _ in earlier.slots
-        )
-
     def make_durable(self) -> None:
         for directory, name, node in self.slots:
             if node is None:
                 directory.durable.pop(name, None)
             else:
                 directory.durable[name] = node
+
+
+class _Dependencies:
+    """What changes have in common with others: a node, or a name in a directory."""
+
+    def __init__(self) -> None:
+        self._nodes: set[Node] = set()
+        self._names: set[tuple[Directory, str]] = set()
+
+    def add(self, change: Change) -> None:
+        self._nodes.add(change.node)
+        for directory, name, _ in change.slots:
+            self._names.add((directory, name))
+
+    def shares(self, change: Change) -> bool:
+        if change.node in self._nodes:
+            return True
+        return any((directory, name) in self._names for directory, name, _ in change.slots)
 
 
 class FileSystem:
@@ -59,7 +68,7 @@ class FileSystem:
         self.locks: dict[Pages, Incarnation] = {}
         self._chance = chance
         self._root = Directory()
-        self._pending: list[Change] = []
+        self._pending: dict[Change, None] = {}
         for path in directories:
             self.make_directories(path)
         self.commit(self.pending())
@@ -147,9 +156,11 @@ class FileSystem:
     def pending(self, directory: Directory | None = None) -> list[Change]:
         """The changes of a directory that a sync begun now covers, with those they build upon."""
         covered: list[Change] = []
+        built_upon = _Dependencies()
         for change in reversed(self._pending):
-            if directory is None or change.touches(directory) or any(later.depends_on(change) for later in covered):
+            if directory is None or change.touches(directory) or built_upon.shares(change):
                 covered.append(change)
+                built_upon.add(change)
         return covered[::-1]
 
     def commit(self, covered: list[Change]) -> None:
@@ -157,7 +168,7 @@ class FileSystem:
         for change in covered:
             if change in self._pending:
                 change.make_durable()
-                self._pending.remove(change)
+                del self._pending[change]
 
     def room(self, wanted: int) -> int:
         """How many of `wanted` bytes still fit."""
@@ -178,13 +189,13 @@ class FileSystem:
 
     def _keep_some_changes(self) -> None:
         """Each pending change lasts or not, but none without those it builds upon."""
-        lost: list[Change] = []
+        lost = _Dependencies()
         keep_probability = self._chance.random()
         for change in self._pending:
-            if self._chance.random() < keep_probability and not any(change.depends_on(each) for each in lost):
+            if self._chance.random() < keep_probability and not lost.shares(change):
                 change.make_durable()
             else:
-                lost.append(change)
+                lost.add(change)
         self._pending.clear()
 
     def _lose_power(self, directory: Directory) -> None:
@@ -207,7 +218,8 @@ class FileSystem:
                 directory.entries[name] = node
             else:
                 del directory.entries[name]
-        self._pending.append(Change(node, tuple((each, name, node if here else None) for each, name, here in slots)))
+        change = Change(node, tuple((each, name, node if here else None) for each, name, here in slots))
+        self._pending[change] = None
 
     def _free(self, node: Node | None) -> None:
         if isinstance(node, Pages):

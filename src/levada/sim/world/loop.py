@@ -62,6 +62,7 @@ class SimLoop(ClosedDoorsLoop):
         self._tasks: weakref.WeakValueDictionary[int, SimTask[Any]] = weakref.WeakValueDictionary()
         self._tasks_created = 0
         self._graveyard: list[SimTask[Any]] = []
+        self._kept: dict[Incarnation, list[SimHandle | SimTimerHandle]] = {}
         self._generators: weakref.WeakValueDictionary[int, AsyncGenerator[Any, Any]] = weakref.WeakValueDictionary()
         self._generators_seen = 0
         self._exception_handler: Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object] | None = None
@@ -98,12 +99,23 @@ class SimLoop(ClosedDoorsLoop):
             bury(task)
         self._ready.clear()
         self._timers.clear()
+        self._kept.clear()
         self._graveyard.clear()
 
     def kill(self, incarnation: Incarnation) -> None:
         """Nothing of a dead incarnation runs again, not even the `finally` of a coroutine that is dropped."""
         incarnation.alive = False
+        self._kept.pop(incarnation, None)
         self._graveyard.extend(task for task in self._tasks.values() if task.incarnation is incarnation)
+
+    def pause(self, incarnation: Incarnation) -> None:
+        """Nothing of it runs until it is resumed; what comes due meanwhile runs then, in the order of its time."""
+        incarnation.paused = True
+        self._kept[incarnation] = []
+
+    def resume(self, incarnation: Incarnation) -> None:
+        incarnation.paused = False
+        self._ready.extend(self._kept.pop(incarnation))
 
     def check_failures(self) -> None:
         """Raise what callbacks and tasks of living processes raised and no caller caught."""
@@ -235,6 +247,9 @@ class SimLoop(ClosedDoorsLoop):
             return
         handle = ready.popleft()
         if handle.cancelled() or handle.is_dead():
+            return
+        if handle.incarnation is not None and handle.incarnation.paused:
+            self._kept[handle.incarnation].append(handle)
             return
         self._callbacks_this_instant += 1
         if self._callbacks_this_instant > CALLBACKS_PER_INSTANT:

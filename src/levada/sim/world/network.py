@@ -1,4 +1,4 @@
-"""The simulated network: hosts by name, links between them, and the faults a test puts on the links."""
+"""The simulated network: hosts by name, links between their places, and the faults a test puts on the links."""
 
 import asyncio
 import errno
@@ -70,7 +70,11 @@ class SimNet:
 
 
 class SimNetwork:
-    """All hosts reach all others until a test says otherwise. Faults are between two hosts, both ways or one."""
+    """All reach all others until a test says otherwise. Faults are between two places, both ways or one.
+
+    A place is a host, or a process with a name of its own: `host/process`. Such a process may be cut from the others of
+    its host, as containers are that share a disk.
+    """
 
     def __init__(self, loop: SimLoop, trace: Trace, chance: random.Random) -> None:
         self.loop = loop
@@ -85,9 +89,9 @@ class SimNetwork:
     # Faults
 
     def link(self, source: str, target: str) -> Link:
-        """One direction between two hosts; its fields may be set: latency_us, bytes_per_second."""
+        """One direction between two places; its fields may be set: latency_us, bytes_per_second."""
         if (source, target) not in self._links:
-            latency_us = LOOPBACK_LATENCY_US if source == target else LATENCY_US
+            latency_us = LOOPBACK_LATENCY_US if _host_of(source) == _host_of(target) else LATENCY_US
             self._links[source, target] = Link(self._chance, latency_us)
         return self._links[source, target]
 
@@ -120,14 +124,14 @@ class SimNetwork:
             self.heal(a, b)
 
     def reset(self, a: str, b: str) -> None:
-        """Break every open connection between two hosts, at both ends, with the bytes on the wire."""
+        """Break every open connection between two places, at both ends, with the bytes on the wire."""
         self.trace.note(f"reset {a} {b}")
         for transport in self._between(a, b):
             transport.lose(ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET)))
             transport.fall_silent()
 
     def stall(self, a: str, b: str) -> None:
-        """The open connections between two hosts stay open and carry nothing any more; new ones work."""
+        """The open connections between two places stay open and carry nothing any more; new ones work."""
         self.trace.note(f"stall {a} {b}")
         for transport in self._between(a, b):
             transport.stalled = True
@@ -171,8 +175,7 @@ class SimNetwork:
 
     async def connect(self, client: Incarnation, host: str, port: int, factory: ConnectionFactory) -> asyncio.Transport:
         target = client.host if host in LOOPBACK else host
-        there, back = self.link(client.host, target), self.link(target, client.host)
-        await self._reach(target, there, back)
+        there, back = await self._reach(client, target, port)
         await asyncio.sleep(there.latency_ns() / 1e9)
         listener = self._served(target, port)
         if listener is None or (listener.loopback_only and target != client.host):
@@ -199,10 +202,14 @@ class SimNetwork:
         listener = self.listeners.get((host, port))
         return listener if listener is not None and listener.is_started else None
 
-    async def _reach(self, target: str, there: Link, back: Link) -> None:
+    async def _reach(self, client: Incarnation, target: str, port: int) -> tuple[Link, Link]:
+        """The links there and back, as soon as they are open."""
         for wait_s in SYN_RETRIES_S:
+            listener = self.listeners.get((target, port))
+            place = target if listener is None else listener.owner.place
+            there, back = self.link(client.place, place), self.link(place, client.place)
             if target not in self._dark and not there.blocked and not back.blocked:
-                return
+                return there, back
             await asyncio.sleep(wait_s)
         raise TimeoutError(errno.ETIMEDOUT, f"{os.strerror(errno.ETIMEDOUT)}: {target}")
 
@@ -226,9 +233,13 @@ class SimNetwork:
         return port
 
     def _between(self, a: str, b: str) -> list[SimTransport]:
-        hosts = {a, b}
-        return [each for each in self._transports if {each.incarnation.host, each.peer.incarnation.host} == hosts]
+        places = {a, b}
+        return [each for each in self._transports if {each.incarnation.place, each.peer.incarnation.place} == places]
 
     def _give_up(self, transport: SimTransport) -> None:
         if transport.link.blocked or transport.peer.link.blocked:
             transport.lose(TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT)))
+
+
+def _host_of(place: str) -> str:
+    return place.partition("/")[0]

@@ -238,10 +238,27 @@ class Simulation:
             machine.dark = True
             machine.file_system.lose_power()
 
-    def crash_at(self, host: str, *, disk_operations: int, power_loss: bool) -> None:
-        """Crash a host in the middle of its code: before the disk operation after so many more."""
-        crash = functools.partial(self.crash, host, power_loss=power_loss)
-        self.machine(host).file_system.faults.crash_at(disk_operations, crash)
+    def crash_at(self, host: str, *, disk_operations: int, power_loss: bool, process: str | None = None) -> None:
+        """Crash a host, or one process, in the middle of its code: before its disk operation after so many more."""
+        crash = functools.partial(self.crash, host, power_loss=power_loss, process=process)
+        self.machine(host).file_system.faults.crash_at(disk_operations, crash, process)
+
+    def pause(self, host: str, *, process: str = "") -> None:
+        """As by SIGSTOP: nothing of a process runs, while its connections stay open and its clocks go on."""
+        incarnation = self.machine(host).processes[process].incarnation
+        assert not incarnation.paused, f"{incarnation} is paused already"
+        self.trace.note(f"pause {incarnation}")
+        self.loop.pause(incarnation)
+
+    def resume(self, host: str, *, process: str = "") -> None:
+        """As by SIGCONT: what came for the process meanwhile, and its timers, are there at once."""
+        incarnation = self.machine(host).processes[process].incarnation
+        self.trace.note(f"resume {incarnation}")
+        self.loop.resume(incarnation)
+
+    def is_paused(self, host: str, *, process: str = "") -> bool:
+        found = self.machine(host).processes.get(process)
+        return found is not None and found.incarnation.paused
 
 
 def _copy_outcome(task: "asyncio.Future[T]", outcome: "asyncio.Future[T]") -> None:

@@ -284,7 +284,11 @@ class SimTransport(asyncio.Transport):
             self._unread = True
         else:
             self._received.append(segment)
-            self.incarnation.context().run(self._feed)
+            if self.incarnation.paused:
+                # The machine takes it for the process, which finds it when it goes on.
+                self._call_soon(self._feed)
+            else:
+                self.incarnation.context().run(self._feed)
 
     def _answer_reset(self, segment: Segment) -> None:
         """Bytes for a socket that is closed, as far as a machine is there to say so."""
