@@ -15,6 +15,7 @@ from levada.world.world import World
 logger = logging.getLogger(__name__)
 
 RETRY_SECONDS = 0.1
+FAILED_SECONDS = 1.0
 
 
 class Controllership:
@@ -99,6 +100,8 @@ class Controllership:
             return token
         except OSError as error:
             logger.error("cannot campaign, trying again reason=%r", str(error))
+            # Each attempt on a full disk may leave a claim.
+            await asyncio.sleep(FAILED_SECONDS)
             return None
 
     async def _claim(self) -> Token | None:
