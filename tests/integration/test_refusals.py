@@ -57,14 +57,6 @@ def test_two_brokers_cannot_have_one_id(coordinator: Path, tmp_path: Path) -> No
     assert not list((tmp_path / "second").glob("*-[0-9]*"))
 
 
-def test_a_second_broker_is_told_that_clusters_are_not_served_yet(coordinator: Path, tmp_path: Path) -> None:
-    second = serve(tmp_path / "second", "--coordinator", f"local:{coordinator}", "--node-id", "2")
-    assert refusal(second) == (
-        "broker 1 is the controller there, and clusters of several brokers are not served by this version; give this "
-        "broker a coordinator of its own"
-    )
-
-
 def test_a_killed_broker_is_in_nobodys_way(first: BrokerProcess) -> None:
     first.kill()
     first.start()

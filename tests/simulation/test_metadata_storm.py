@@ -51,7 +51,7 @@ def is_caught(seeds: range = range(30)) -> bool:
         except CheckFailed:
             return True
         except RunFailed as failure:
-            if isinstance(failure.__cause__, (ApiError, ConfigError)):
+            if isinstance(failure.__cause__, (ApiError, ConfigError, OSError)):
                 return True
             # A seeded bug that no longer fits the code it is put into.
             raise

@@ -21,8 +21,6 @@ from levada.metadata.image import Image
 
 UNFINISHED = b"-1"
 """No broker reads a log that ends before its beginning."""
-FIRST_ENTRY = 1
-"""The version that `/head` has when the restoring has set it once."""
 
 
 async def restore_zookeeper(
@@ -36,17 +34,28 @@ async def restore_zookeeper(
     try:
         await session.open(session.timeout_s)
         await session.make_root()
-        first = PERSISTENT | {HEAD: UNFINISHED, CONTROLLER_EPOCH: str(epoch).encode()}
-        if await session.transact(*[Create(path, data) for path, data in first.items()]) is not None:
+        head = await session.get_synced(HEAD)
+        if await session.exists(CLUSTER_ID) or (head is not None and head.version > 0):
             raise DoorError(f"ZooKeeper at {session.where} is not empty: choose another path, or remove what is there")
-        chunks = chunks_of(encode_snapshot(image, epoch, FIRST_ENTRY))
+        # A broker that was refused for what is missing may have made what each begins with.
+        first = PERSISTENT | {HEAD: UNFINISHED, CONTROLLER_EPOCH: str(epoch).encode()}
+        begun = [
+            Set(path, data, 0) if await session.exists(path) else Create(path, data)
+            for path, data in first.items()
+            if path in (HEAD, CONTROLLER_EPOCH) or not await session.exists(path)
+        ]
+        if await session.transact(*begun) is not None:
+            raise DoorError(f"another program has written to ZooKeeper at {session.where} meanwhile")
+        head_version = 0 if head is None else 1
+        first_entry = head_version + 1
+        chunks = chunks_of(encode_snapshot(image, epoch, first_entry))
         await session.create(snapshot_path(image.offset))
         for index, chunk in enumerate(chunks):
             await session.create(chunk_path(image.offset, index), chunk)
-        pointer = Pointer((KeptSnapshot(image.offset, FIRST_ENTRY, len(chunks)),), FIRST_ENTRY)
+        pointer = Pointer((KeptSnapshot(image.offset, first_entry, len(chunks)),), first_entry)
         failed = await session.transact(
             Set(SNAPSHOTS, encode_pointer(pointer), 0),
-            Set(HEAD, str(image.offset + 1).encode(), 0),
+            Set(HEAD, str(image.offset + 1).encode(), head_version),
             Create(CLUSTER_ID, encode_cluster_id(cluster_id)),
         )
         if failed is not None:

@@ -151,6 +151,8 @@ class Node:
                 await membership.announce(self._inter_broker_endpoint(broker))
                 await membership.begin_campaigning()
             await membership.register(broker, self._config["broker.rack"])
+            if self._copy is not None:
+                await self._copy.refresh(tail.image)
         except DoorError as error:
             raise ConfigError(str(error)) from error
         except KafkaStorageError as error:

@@ -11,7 +11,7 @@ SCENARIOS = [
     ]),
     Scenario("broker-api-versions", "refusing", [
         Step("broker-api-versions --servers {server}", fails=True),
-        Step("broker-api-versions --zookeeper localhost:2181", fails=True),
+        Step("broker-api-versions --zookeeper localhost:1", fails=True),
         Step("broker-api-versions --command-config {directory}/nothing.properties", fails=True),
     ]),
 ]  # fmt: skip

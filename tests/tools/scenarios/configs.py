@@ -85,7 +85,7 @@ SCENARIOS = [
         Step("configs --alter --user alice --add-config retention.ms=1", fails=True),
         Step("configs --alter --client reader --add-config SCRAM-SHA-256=[password=x]", fails=True),
         Step("configs --alter --ip no.such.host.invalid --add-config connection_creation_rate=1", fails=True),
-        Step("configs --zookeeper localhost:2181 --describe --topic orders", fails=True),
+        Step("configs --zookeeper localhost:1 --describe --topic orders", fails=True),
         Step("configs --bootstrap-controller {server} --bootstrap-server {server} --describe --topic a", fails=True),
     ]),
 ]  # fmt: skip

@@ -39,6 +39,6 @@ SCENARIOS = [
         Step(f"{LIST} --streams --protocol consumer", fails=True),
         Step(f"{LIST} --share --group-type share", fails=True),
         Step(f"{LIST} --describe", fails=True),
-        Step(f"{LIST} --zookeeper localhost:2181", fails=True),
+        Step(f"{LIST} --zookeeper localhost:1", fails=True),
     ]),
 ]  # fmt: skip

@@ -45,6 +45,6 @@ SCENARIOS = [
         Step("leader-election --election-type preferred --path-to-json-file {directory}/empty.json", fails=True),
         Step("leader-election --election-type preferred --path-to-json-file {directory}/broken.json", fails=True),
         Step("leader-election --election-type preferred --path-to-json-file {directory}/nothing.json", fails=True),
-        Step("leader-election --zookeeper localhost:2181", fails=True),
+        Step("leader-election --zookeeper localhost:1", fails=True),
     ]),
 ]  # fmt: skip

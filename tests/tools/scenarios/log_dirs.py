@@ -32,7 +32,7 @@ SCENARIOS = [
         Step("log-dirs --describe --broker-list one", fails=True),
         Step("log-dirs", fails=True),
         Step("log-dirs --describe --topics orders", fails=True),
-        Step("log-dirs --describe --zookeeper localhost:2181", fails=True),
+        Step("log-dirs --describe --zookeeper localhost:1", fails=True),
         Step("log-dirs --describe --command-config {directory}/nothing.properties", fails=True),
     ]),
 ]  # fmt: skip

@@ -109,6 +109,6 @@ SCENARIOS = [
         Step("reassign-partitions --execute", fails=True),
         Step("reassign-partitions --list --throttle 5", fails=True),
         Step(f"reassign-partitions --verify {AT}/empty.json --additional", fails=True),
-        Step("reassign-partitions --list --zookeeper localhost:2181", fails=True),
+        Step("reassign-partitions --list --zookeeper localhost:1", fails=True),
     ]),
 ]  # fmt: skip

@@ -13,6 +13,6 @@ SCENARIOS = [
         Step(f"{AT} --report-interval-ms often", fails=True),
         Step(f"{AT} --time yesterday", fails=True),
         Step(f"{AT} --time -7", fails=True, only_ours=True),
-        Step(f"{AT} --zookeeper localhost:2181", fails=True),
+        Step(f"{AT} --zookeeper localhost:1", fails=True),
     ]),
 ]  # fmt: skip

@@ -86,7 +86,7 @@ SCENARIOS = [
         Step("topics --list --command-property request.timeout.ms=20000", only_ours=True),
         Step("topics --list --command-config {directory}/absent.properties", fails=True),
         Step("topics --list --command-config {directory}/torn.properties", fails=True),
-        Step("topics --zookeeper localhost:2181 --list", fails=True),
+        Step("topics --zookeeper localhost:1 --list", fails=True),
         Step("topics", fails=True),
         Step("topics --list --describe", fails=True),
         Step("topics --create", fails=True),

@@ -1,5 +1,6 @@
 """`--zookeeper HOST:PORT/PATH` of older command lines: the brokers that are registered there."""
 
+from socket import create_connection
 from typing import Final
 
 from levada.cli.kit.refusals import Refused
@@ -7,6 +8,7 @@ from levada.doors.zookeeper_address import parse_address
 from levada.doors.zookeeper_layout import BROKER_IDS, decode_broker
 
 CONNECT_SECONDS: Final = 5.0
+TRY_SECONDS: Final = 1.0
 
 
 def brokers_in(text: str) -> str:
@@ -21,6 +23,8 @@ def brokers_in(text: str) -> str:
             "--zookeeper wants pip install 'levada[zookeeper]'; or give a broker's address with --bootstrap-server"
             " HOST:PORT"
         ) from None
+    if not any(_answers(server) for server in address.hosts.split(",")):
+        raise Refused(f"no server of ZooKeeper answers at {address.hosts}")
     client = KazooClient(hosts=f"{address.hosts}{address.chroot}", timeout=CONNECT_SECONDS)
     try:
         client.start(CONNECT_SECONDS)
@@ -39,3 +43,13 @@ def brokers_in(text: str) -> str:
     if not found:
         raise Refused(f"no broker in {address} has an address that can be reached")
     return ",".join(found)
+
+
+def _answers(server: str) -> bool:
+    """A client of ZooKeeper would go on trying where no program listens."""
+    host, _, port = server.rpartition(":")
+    try:
+        create_connection((host.strip("[]"), int(port)), TRY_SECONDS).close()
+    except OSError:
+        return False
+    return True
