@@ -367,7 +367,7 @@ def test_no_snapshot_is_taken_while_a_read_that_failed_begins_anew() -> None:
     run(581)
 
 
-@pytest.mark.parametrize("seed", [3324])
+@pytest.mark.parametrize("seed", [10_191])
 def test_a_writer_has_to_hear_of_a_sync_that_failed_for_a_reader(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader's sync of a first frame fails before the writer's own, which does not write those pages again.
 
@@ -376,7 +376,7 @@ def test_a_writer_has_to_hear_of_a_sync_that_failed_for_a_reader(seed: int, monk
     """
     run(seed)
     monkeypatch.setattr(SimFile, "end_sync", lambda self, image: self.pages.end_sync(image))
-    with pytest.raises((AssertionError, DoorError)):
+    with pytest.raises(DoorError, match="but the one after it goes on at"):
         run(seed)
 
 

@@ -150,9 +150,7 @@ class Node:
                 await self._open_ports(listeners)
                 await membership.announce(self._inter_broker_endpoint(broker))
                 await membership.begin_campaigning()
-            await membership.register(broker, self._config["broker.rack"])
-            if self._copy is not None:
-                await self._copy.refresh(tail.image)
+            await self._register(broker, membership, tail)
         except DoorError as error:
             raise ConfigError(str(error)) from error
         except KafkaStorageError as error:
@@ -175,6 +173,11 @@ class Node:
             len(broker.image.topics),
             "compiled" if COMPILED else "pure",
         )
+
+    async def _register(self, broker: Broker, membership: ClusterMembership, tail: MetadataTail) -> None:
+        await membership.register(broker, self._config["broker.rack"])
+        if self._copy is not None:
+            await self._copy.refresh(tail.image)
 
     async def stop(self) -> None:
         """Finish what clients are owed, bring the logs to the disk, let go of the directory."""
